@@ -1,0 +1,82 @@
+// The account of every KV block of one worker, and the leases over them. A block is in exactly one state; the sum of the
+// states is the pool. Owned by the worker's IO thread: no locks, every method on that thread. Time is handed in.
+//
+//   free -> leased -> receiving -> active -> free          decode worker
+//   free -> active -> free                                  prefill worker (its own prompts)
+//   leased/receiving -> quarantined -> free                 a lease revoked while a write may still be under way
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/core/clock.h"
+#include "common/core/result.h"
+#include "common/kv/page_layout.h"
+
+namespace lynx {
+
+enum class BlockState : std::uint8_t { kFree, kLeased, kReceiving, kActive, kQuarantined };
+inline constexpr std::size_t kBlockStates = 5;
+std::string_view to_string(BlockState state);
+
+struct LeaseTicket {                 // what the holder shows with every write
+  std::uint64_t id = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t key = 0;
+};
+
+struct LeaseView {
+  LeaseTicket ticket;
+  std::uint64_t request = 0;
+  std::span<const BlockId> blocks;   // prompt blocks first, then room for the generated tokens
+  std::uint32_t prompt_blocks = 0;   // the part a peer may write
+  Clock::time_point deadline;
+};
+
+class KvLedger {
+ public:
+  KvLedger(std::uint32_t blocks, std::uint64_t seed);
+
+  // All or nothing. kBusy when there is no room now, kInvalidArgument when there never can be.
+  Result<LeaseTicket> lease(std::uint64_t request, std::uint32_t prompt_blocks, std::uint32_t total_blocks,
+                            Clock::time_point deadline);
+  // A prompt's own blocks on the prefill worker: leased and active at once, no remote writer.
+  Result<LeaseTicket> allocate(std::uint64_t request, std::uint32_t blocks);
+
+  std::optional<LeaseView> find(std::uint64_t lease_id) const;
+
+  // A write is about to land: checks id, generation, key, deadline and that all blocks are writable parts of the lease.
+  // Counts one write under way on success.
+  Status begin_write(const LeaseTicket& ticket, BlockId first, std::uint32_t count, Clock::time_point now);
+  // The write is terminal (landed or failed). When the lease was revoked meanwhile, the last one frees its quarantine.
+  void end_write(std::uint64_t lease_id);
+
+  Status activate(std::uint64_t lease_id);       // everything is in: leased/receiving -> active
+  // Frees the lease's blocks: at once, or by way of quarantine while writes are under way. Unknown ids are ignored
+  // (a release may cross an expiry). The ticket is dead from here on.
+  void release(std::uint64_t lease_id);
+
+  // Releases every not-yet-active lease whose deadline has passed and returns their requests.
+  std::vector<std::uint64_t> expire(Clock::time_point now);
+
+  std::array<std::uint32_t, kBlockStates> counts() const;
+  std::uint32_t free_blocks() const;
+  std::uint32_t total_blocks() const;
+  bool all_free() const;
+  std::string to_json() const;                   // GET /debug/kv: counts, and each lease with state, age and writes
+
+ private:
+  struct Lease;
+  std::vector<BlockState> states_;
+  std::vector<BlockId> free_;                    // kept so that runs come out contiguous when they can
+  std::unordered_map<std::uint64_t, Lease> leases_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t rng_state_;
+};
+
+}  // namespace lynx

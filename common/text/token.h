@@ -1,0 +1,5 @@
+#pragma once
+#include <cstdint>
+namespace lynx {
+using TokenId = std::uint32_t;
+}

@@ -1,0 +1,32 @@
+// The memory of a paged KV pool on the host: one aligned region, addressed through PageLayout. Who may touch which block
+// when is the ledger's business; this class only owns the bytes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "common/kv/page_layout.h"
+
+namespace lynx {
+
+class KvCache {
+ public:
+  explicit KvCache(const PageLayout& layout);        // zeroed; throws std::bad_alloc
+
+  const PageLayout& layout() const { return layout_; }
+  std::span<std::byte> bytes() { return {data_.get(), layout_.pool_bytes()}; }
+  std::span<std::byte> run(std::uint32_t layer, BlockId first, std::uint32_t count) {
+    return {data_.get() + layout_.block_offset(layer, first), count * layout_.block_bytes()};
+  }
+  std::byte* at(std::size_t offset) { return data_.get() + offset; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  PageLayout layout_;
+  std::unique_ptr<std::byte[], Free> data_;
+};
+
+}  // namespace lynx
