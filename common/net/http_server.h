@@ -26,11 +26,13 @@ struct HttpServerConfig {
   std::size_t max_write_buffer_bytes = 1 << 20; // a client that lets this much pile up is closed
   std::chrono::milliseconds read_timeout{30'000};   // whole request, once its first byte is in
   std::chrono::milliseconds idle_timeout{120'000};  // between requests of a kept-alive connection
-  std::chrono::milliseconds write_timeout{30'000};
+  std::chrono::milliseconds write_timeout{30'000};  // without any progress
+  std::string tls_certificate_file;             // PEM chain; empty = plain HTTP
+  std::string tls_key_file;
 };
 
 struct HttpRequest {
-  std::string method;                           // GET, POST, ...
+  std::string method;                           // GET, POST, ...; HEAD comes as GET, its body is left out
   std::string path;                             // without the query
   std::string query;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
@@ -59,7 +61,8 @@ class HttpResponder {
   virtual void write(std::string chunk) = 0;    // buffered; chunks of one loop turn leave in one system call
   virtual void finish() = 0;
 
-  // Once, when the client goes away before the response is complete. Not called after finish()/respond().
+  // Once, from the loop, when the client goes away before the response is complete (a half-close counts as going away).
+  // Not called after finish()/respond(), nor when the server itself is destroyed.
   virtual void on_disconnect(std::function<void()> gone) = 0;
   virtual bool connected() const = 0;
 };
