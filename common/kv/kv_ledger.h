@@ -1,9 +1,11 @@
-// The account of every KV block of one worker, and the leases over them. A block is in exactly one state; the sum of the
-// states is the pool. Owned by the worker's IO thread: no locks, every method on that thread. Time is handed in.
+// The account of every KV block of one worker, and the leases over them. A block is in exactly one state; the
+// sum of the states is the pool. Owned by the worker's IO thread: no locks, every method on that thread. Time
+// is handed in.
 //
 //   free -> leased -> receiving -> active -> free          decode worker
 //   free -> active -> free                                  prefill worker (its own prompts)
-//   leased/receiving -> quarantined -> free                 a lease revoked while a write may still be under way
+//   leased/receiving -> quarantined -> free                 a lease revoked while a write may still be under
+//   way
 #pragma once
 
 #include <array>
@@ -11,11 +13,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "common/core/clock.h"
 #include "common/core/result.h"
+#include "common/kv/block_pool.h"
 #include "common/kv/page_layout.h"
 
 namespace lynx {
@@ -24,17 +28,18 @@ enum class BlockState : std::uint8_t { kFree, kLeased, kReceiving, kActive, kQua
 inline constexpr std::size_t kBlockStates = 5;
 std::string_view to_string(BlockState state);
 
-struct LeaseTicket {                 // what the holder shows with every write
-  std::uint64_t id = 0;
-  std::uint32_t generation = 0;
-  std::uint64_t key = 0;
+struct LeaseTicket {             // what the holder shows with every write
+  std::uint64_t id = 0;          // never used twice by one ledger
+  std::uint32_t generation = 0;  // of the lease's first block: two leases over it never share one
+  std::uint64_t key = 0;         // lease_key.h
 };
 
 struct LeaseView {
   LeaseTicket ticket;
   std::uint64_t request = 0;
-  std::span<const BlockId> blocks;   // prompt blocks first, then room for the generated tokens
-  std::uint32_t prompt_blocks = 0;   // the part a peer may write
+  std::span<const BlockId>
+      blocks;  // prompt blocks first, then room for the generated tokens; valid until the next change
+  std::uint32_t prompt_blocks = 0;  // the part a peer may write
   Clock::time_point deadline;
 };
 
@@ -50,15 +55,19 @@ class KvLedger {
 
   std::optional<LeaseView> find(std::uint64_t lease_id) const;
 
-  // A write is about to land: checks id, generation, key, deadline and that all blocks are writable parts of the lease.
-  // Counts one write under way on success.
+  // A write is about to land: checks id, generation, key, deadline and that all blocks are writable parts of
+  // the lease. Counts one write under way on success. Errors: kNotFound (unknown or dead), kPermission
+  // (generation, key, blocks, or a lease that is active already), kDeadlineExceeded.
   Status begin_write(const LeaseTicket& ticket, BlockId first, std::uint32_t count, Clock::time_point now);
-  // The write is terminal (landed or failed). When the lease was revoked meanwhile, the last one frees its quarantine.
+  // The write is terminal (landed or failed). When the lease was revoked meanwhile, the last one frees its
+  // quarantine.
   void end_write(std::uint64_t lease_id);
 
-  Status activate(std::uint64_t lease_id);       // everything is in: leased/receiving -> active
-  // Frees the lease's blocks: at once, or by way of quarantine while writes are under way. Unknown ids are ignored
-  // (a release may cross an expiry). The ticket is dead from here on.
+  // Everything is in: leased/receiving -> active. kNotFound for a dead lease, kInvalidArgument while a write
+  // is under way or when it is active already.
+  Status activate(std::uint64_t lease_id);
+  // Frees the lease's blocks: at once, or, those that a write has begun on, by way of quarantine. Unknown ids
+  // are ignored (a release may cross an expiry). The ticket is dead from here on.
   void release(std::uint64_t lease_id);
 
   // Releases every not-yet-active lease whose deadline has passed and returns their requests.
@@ -68,15 +77,38 @@ class KvLedger {
   std::uint32_t free_blocks() const;
   std::uint32_t total_blocks() const;
   bool all_free() const;
-  std::string to_json() const;                   // GET /debug/kv: counts, and each lease with state, age and writes
+  // GET /debug/kv: counts, and each lease with its state, blocks, writes and, when the time is given, its
+  // time left.
+  std::string to_json(std::optional<Clock::time_point> now = std::nullopt) const;
 
  private:
-  struct Lease;
+  enum class Phase : std::uint8_t { kOpen, kActive, kRevoked };  // revoked: waits for its last write to end
+  struct Lease {
+    LeaseTicket ticket;
+    std::uint64_t request = 0;
+    std::vector<BlockId> blocks;
+    std::uint32_t prompt_blocks = 0;
+    Clock::time_point deadline;
+    std::uint32_t writes = 0;  // under way
+    Phase phase = Phase::kOpen;
+  };
+  using Leases = std::unordered_map<std::uint64_t, Lease>;
+
+  Status check_room(std::uint32_t prompt_blocks, std::uint32_t total_blocks) const;
+  Lease& grant(std::uint64_t request, std::uint32_t prompt_blocks, std::uint32_t total_blocks,
+               BlockState state);
+  Result<Lease*> writable_lease(const LeaseTicket& ticket, Clock::time_point now);
+  void revoke(Leases::iterator lease);
+  void set_state(BlockId block, BlockState state);
+  void free_block(BlockId block);
+
+  BlockPool pool_;
   std::vector<BlockState> states_;
-  std::vector<BlockId> free_;                    // kept so that runs come out contiguous when they can
-  std::unordered_map<std::uint64_t, Lease> leases_;
+  std::vector<std::uint32_t> generations_;  // how often each block has been handed out
+  std::array<std::uint32_t, kBlockStates> counts_{};
+  Leases leases_;
   std::uint64_t next_id_ = 1;
-  std::uint64_t rng_state_;
+  std::uint64_t seed_;  // of the lease keys
 };
 
 }  // namespace lynx
