@@ -10,6 +10,8 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "common/net/event_loop.h"
@@ -24,6 +26,7 @@ struct EventLoop::Impl {
       std::vector<char>(64 << 10);  // every stream reads into it: idle ones hold no memory
   std::function<void()> terminate;
   asio::signal_set signals{io};
+  std::unordered_map<const void*, std::shared_ptr<void>> kept;  // see keep_with_loop
 };
 
 }  // namespace lynx

@@ -76,6 +76,11 @@ struct TcpEndpoint {
     EventLoop& loop, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
     std::function<void(Result<std::unique_ptr<ByteStream>>)> on_done);
 
+// Work that nobody holds a handle on (a handshake) lives with the loop, until it releases itself or the loop
+// goes.
+void keep_with_loop(EventLoop& loop, std::shared_ptr<void> work);
+void release_from_loop(EventLoop& loop, const void* work);
+
 class TlsContext;
 
 class TcpListener {

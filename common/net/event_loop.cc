@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "common/net/asio_impl.h"
+#include "common/net/byte_stream.h"
 
 namespace lynx {
 namespace {
@@ -89,7 +90,9 @@ EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has closed is an error value, not a signal
 }
 
-EventLoop::~EventLoop() = default;
+EventLoop::~EventLoop() {
+  const auto last = std::move(impl_->kept);  // may hold sockets: they go while the loop is whole
+}
 
 void EventLoop::run() {
   impl_->io.run();
@@ -127,5 +130,12 @@ void EventLoop::on_terminate(std::function<void()> fire) {
   impl_->signals.add(SIGINT);
   await_signal(*impl_);
 }
+
+void keep_with_loop(EventLoop& loop, std::shared_ptr<void> work) {
+  const void* key = work.get();
+  loop.impl().kept.emplace(key, std::move(work));
+}
+
+void release_from_loop(EventLoop& loop, const void* work) { loop.impl().kept.erase(work); }
 
 }  // namespace lynx

@@ -222,6 +222,7 @@ HttpReply HttpReplyReader::take() {
   return {impl_->status, std::move(impl_->headers), std::move(impl_->body)};
 }
 
+bool HttpReplyReader::interim() const { return impl_->status < 200 && impl_->status != 101; }
 bool HttpReplyReader::keep_alive() const { return impl_->keep_alive(); }
 
 }  // namespace lynx

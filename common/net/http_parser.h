@@ -56,8 +56,10 @@ class HttpReplyReader {
   ParseState state() const;
   const std::string& problem() const;  // with kBad
 
-  HttpReply take();         // with kDone
-  bool keep_alive() const;  // with kDone
+  // With kDone:
+  bool interim() const;     // a 1xx: the reply itself follows
+  bool keep_alive() const;
+  HttpReply take();
 
  private:
   struct Impl;
