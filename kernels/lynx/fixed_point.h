@@ -1,0 +1,66 @@
+// Router probabilities in integers, so that CPU and CUDA plans agree bit for bit.
+//
+// exp() differs between math libraries, and a float sum depends on its order. So nothing here calls exp, and
+// everything that is summed over rows or experts is an unsigned integer. The float operations that remain are
+// single and correctly rounded on every IEEE machine: one subtraction (gap), one product (alpha * gap), exact
+// scalings by powers of two, integer -> f32 conversions and divisions. None of them can be contracted into an
+// FMA.
+//
+// A *mass* is a probability up to a row's constant, Q31: kMassOne stands for 1. Relative error of exp_minus
+// against the real exponential: at most 2^-27 plus one unit of 2^-31. A sum of up to 2^33 masses fits 64
+// bits.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define LYNX_HOST_DEVICE __host__ __device__
+#else
+#define LYNX_HOST_DEVICE
+#endif
+
+namespace lynx {
+
+constexpr std::uint32_t kMassOne = 1U << 31;
+
+// How far z lies below the row's maximum, in nats: >= 0, +inf for z = -inf. Equal infinities have gap 0.
+LYNX_HOST_DEVICE inline float gap_below(float max, float z) { return z == max ? 0.0F : max - z; }
+
+// AffinityBinning: min(floor(alpha * gap), last). Bin 0 is closest. A gap without a bin (inf * 0) counts as
+// far.
+LYNX_HOST_DEVICE inline std::uint32_t affinity_bin(float gap, float alpha, std::uint32_t last) {
+  const float scaled = alpha * gap;
+  return scaled < static_cast<float>(last) ? static_cast<std::uint32_t>(scaled) : last;
+}
+
+// e^-gap, Q31. gap >= 0.
+LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
+  if (gap == 0.0F) return kMassOne;
+  if (!(gap < 22.0F)) return 0;  // e^-22 < 2^-31
+  // gap / ln 2 = whole + fraction, from a Q27 gap and a Q31 log2(e): Q58.
+  const auto gap_q27 = static_cast<std::uint32_t>(gap * 134217728.0F);
+  const std::uint64_t halvings_q58 = std::uint64_t{gap_q27} * 3098164009U;
+  const auto whole = static_cast<std::uint32_t>(halvings_q58 >> 58);
+  const auto fraction_q32 = static_cast<std::uint32_t>(halvings_q58 >> 26);
+  // 2^-fraction = 2^u / 2 with u = 1 - fraction: a polynomial whose coefficients (Q32) are all positive, with
+  // the ends fixed at 1 and 2; least maximum error on [0, 1], 2^-32.5.
+  const std::uint64_t u = ~fraction_q32;
+  std::uint64_t power = 93071U;
+  power = 614890U + ((power * u) >> 32);
+  power = 5765409U + ((power * u) >> 32);
+  power = 41292941U + ((power * u) >> 32);
+  power = 238391798U + ((power * u) >> 32);
+  power = 1031764711U + ((power * u) >> 32);
+  power = 2977044476U + ((power * u) >> 32);
+  power = (std::uint64_t{1} << 32) + ((power * u) >> 32);
+  return static_cast<std::uint32_t>((power + 2) >> 2) >> whole;
+}
+
+// 1 / (1 + e^-z), Q31.
+LYNX_HOST_DEVICE inline std::uint32_t sigmoid_mass(float z) {
+  const std::uint32_t tail = exp_minus(z < 0.0F ? -z : z);
+  const std::uint64_t numerator = z < 0.0F ? tail : kMassOne;
+  return static_cast<std::uint32_t>((numerator << 31) / (std::uint64_t{kMassOne} + tail));
+}
+
+}  // namespace lynx

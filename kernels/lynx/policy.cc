@@ -1,0 +1,55 @@
+#include "kernels/lynx/policy.h"
+
+#include <array>
+
+namespace lynx {
+namespace {
+
+constexpr std::array kAllKinds{PolicyKind::kOff, PolicyKind::kLynx,   PolicyKind::kShare,
+                               PolicyKind::kOea, PolicyKind::kXshare, PolicyKind::kTopKReduced};
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
+
+}  // namespace
+
+std::string_view to_string(PolicyKind kind) {
+  switch (kind) {
+    case PolicyKind::kOff:
+      return "off";
+    case PolicyKind::kLynx:
+      return "lynx";
+    case PolicyKind::kShare:
+      return "share";
+    case PolicyKind::kOea:
+      return "oea";
+    case PolicyKind::kXshare:
+      return "xshare";
+    case PolicyKind::kTopKReduced:
+      return "top_k_reduced";
+  }
+  return "unknown";
+}
+
+Result<PolicyKind> parse_policy_kind(std::string_view text) {
+  for (const PolicyKind kind : kAllKinds)
+    if (text == to_string(kind)) return kind;
+  return invalid("policy '" + std::string(text) +
+                 "' is not one of off, lynx, share, oea, xshare, top_k_reduced");
+}
+
+Status check_policy(const RouterShape& shape, const RoutePolicy& policy) {
+  if (shape.experts == 0 || shape.experts > kMaxExperts)
+    return invalid("experts: expected 1 to " + std::to_string(kMaxExperts) + ", got " +
+                   std::to_string(shape.experts));
+  if (shape.top_k == 0 || shape.top_k > shape.experts)
+    return invalid("top_k: expected 1 to the number of experts, got " + std::to_string(shape.top_k));
+  if (!(policy.window >= 0)) return invalid("window: expected a number of nats, 0 or more");
+  if (policy.bins > kMaxBins)
+    return invalid("bins: expected at most " + std::to_string(kMaxBins) + ", got " +
+                   std::to_string(policy.bins));
+  if (!(policy.share >= 0 && policy.share <= kMaxShare))
+    return invalid("share: expected a number from 0 to 8");
+  return {};
+}
+
+}  // namespace lynx
