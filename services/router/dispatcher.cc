@@ -1,0 +1,330 @@
+#include "services/router/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/core/log.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::chrono::milliseconds kSweepPeriod{100};  // of what is not worth doing on every tick
+
+std::vector<std::uint64_t> limits_of(const std::vector<SloClass>& classes) {
+  std::vector<std::uint64_t> limits;
+  for (const auto& slo_class : classes) limits.push_back(slo_class.queue_limit);
+  return limits;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(DispatchConfig config, const std::vector<SloClass>& classes, const Clock& clock,
+                       WorkerSender& sender, RouterMetrics& metrics, std::uint64_t first_request)
+    : config_(config),
+      classes_(classes),
+      clock_(clock),
+      metrics_(metrics),
+      workers_(config.workers),
+      context_{clock, workers_, sender, metrics, config.limits},
+      queue_(limits_of(classes)),
+      next_request_(first_request) {}
+
+std::optional<ApiError> Dispatcher::admit(std::size_t slo_class, std::size_t sequences) {
+  if (!ready()) {
+    metrics_.rejected(RejectReason::kNoWorkers);
+    return no_workers(workers_.explain_no_pair());
+  }
+  if (queue_.has_room(slo_class, sequences)) return std::nullopt;
+  metrics_.rejected(RejectReason::kQueueFull);
+  const int wait = retry_after_seconds(queue_.size(), drain_rate_.per_second(clock_.now()));
+  return overloaded("the queue of class '" + classes_[slo_class].name + "' is full", wait);
+}
+
+Dispatcher::FlowId Dispatcher::submit(SequenceSpec spec, std::uint32_t choice,
+                                      std::shared_ptr<SequenceListener> listener) {
+  const FlowId id = next_flow_++;
+  timeouts_.push({spec.deadline, TimeoutKind::kDeadline, id});
+  const SloClass& slo_class = classes_[spec.slo_class];
+  flows_[id].flow =
+      std::make_unique<RequestFlow>(context_, std::move(spec), slo_class, choice, std::move(listener));
+  enqueue(id);
+  pump();
+  return id;
+}
+
+void Dispatcher::enqueue(FlowId id) {
+  Record& record = flows_.at(id);
+  const SequenceSpec& spec = record.flow->spec();
+  const SloClass& slo_class = classes_[spec.slo_class];
+  const auto now = clock_.now();
+  record.unfit_since.reset();
+  queue_.push(id, spec.slo_class, spec.arrival + slo_class.ttft);
+  if (record.flow->started())
+    return;  // its client has tokens: only the deadline and resume_wait end its wait
+  // Workers that turn it away do not prolong its wait.
+  const auto since = record.flow->turned_away() ? spec.arrival : now;
+  record.queue_deadline = std::max(since + slo_class.queue_timeout, now);
+  timeouts_.push({record.queue_deadline, TimeoutKind::kQueue, id});
+}
+
+void Dispatcher::pump() {
+  while (start_next()) {
+  }
+  update_gauges();
+}
+
+bool Dispatcher::start_next() {
+  const auto id = queue_.front();
+  if (!id) return false;
+  RequestFlow& flow = *flows_.at(*id).flow;
+  const auto now = clock_.now();
+  const auto placement = workers_.place(flow.need(), now);
+  if (!placement) return false;
+  queue_.erase(*id);
+  drain_rate_.record(now);
+  if (!flow.placed_before())
+    metrics_.of(flow.spec().slo_class).queue->Observe(seconds(now - flow.spec().arrival));
+  metrics_.selected(workers_.find(placement->prefill)->info.name);
+  metrics_.selected(workers_.find(placement->decode)->info.name);
+  const std::uint64_t request = next_request_++;
+  requests_.emplace(request, *id);
+  timeouts_.push({now + config_.reserve_timeout, TimeoutKind::kReserve, request});
+  step(*id, [&](RequestFlow& f) { return f.begin(request, *placement); });
+  return true;
+}
+
+void Dispatcher::step(FlowId id, const Step& step) {
+  const auto at = flows_.find(id);
+  if (at == flows_.end()) return;
+  RequestFlow* flow = at->second.flow.get();
+  const FlowVerdict verdict = step(*flow);
+  if (verdict == FlowVerdict::kContinue) return;
+  requests_.erase(flow->request());
+  if (verdict == FlowVerdict::kDone) return retire(id);
+  if (flows_.contains(id)) enqueue(id);  // not when its listener cancelled it meanwhile
+}
+
+// A frame counts only when it comes from the worker that the attempt was given to.
+void Dispatcher::step_request(WorkerId from, std::uint64_t request, WorkerRole role, const Step& run) {
+  const auto at = requests_.find(request);
+  if (at == requests_.end()) return;  // of an attempt that is over
+  const Placement& placement = flows_.at(at->second).flow->placement();
+  if (from != (role == WorkerRole::kPrefill ? placement.prefill : placement.decode)) return;
+  step(at->second, run);
+}
+
+void Dispatcher::retire(FlowId id) {
+  const auto at = flows_.find(id);
+  if (at == flows_.end()) return;
+  queue_.erase(id);
+  requests_.erase(at->second.flow->request());
+  retired_.push_back(std::move(at->second.flow));
+  flows_.erase(at);
+}
+
+void Dispatcher::cancel(FlowId id) {
+  const auto at = flows_.find(id);
+  if (at == flows_.end()) return;
+  at->second.flow->cancel();
+  retire(id);
+  pump();
+}
+
+void Dispatcher::fail_all(const ApiError& error) {
+  std::vector<FlowId> ids;
+  for (const auto& [id, record] : flows_) ids.push_back(id);
+  for (const FlowId id : ids) step(id, [&](RequestFlow& flow) { return flow.fail(error); });
+}
+
+std::optional<WorkerId> Dispatcher::worker_up(WorkerId id, WorkerInfo info) {
+  std::optional<WorkerId> replaced;
+  if (const Worker* before = workers_.find(info.name)) replaced = before->id;
+  if (replaced) worker_down(*replaced, "worker '" + info.name + "' registered anew");
+  log::info("{} worker '{}' incarnation {:x} is up: {}", to_string(info.role), info.name, info.incarnation,
+            to_string(info.fingerprint));
+  workers_.add(id, std::move(info), clock_.now());
+  if (!ready()) log::warn("not ready: {}", workers_.explain_no_pair());
+  pump();
+  return replaced;
+}
+
+void Dispatcher::worker_down(WorkerId id, const std::string& why) {
+  if (workers_.find(id) == nullptr) return;
+  log::warn("worker '{}' is gone: {}", workers_.find(id)->info.name, why);
+  workers_.remove(id);
+  lose_worker(id, why);
+}
+
+void Dispatcher::lose_worker(WorkerId id, const std::string& why) {
+  std::vector<FlowId> hit;
+  for (const auto& [flow_id, record] : flows_)
+    if (record.flow->state() != FlowState::kQueued) hit.push_back(flow_id);
+  for (const FlowId flow_id : hit)
+    step(flow_id, [&](RequestFlow& flow) { return flow.on_worker_lost(id, why); });
+  pump();
+}
+
+void Dispatcher::on_frame(WorkerId from, proto::Frame::Reader frame) {
+  switch (frame.which()) {
+    case proto::Frame::TOKENS:
+      return on_tokens(from, frame.getTokens());
+    case proto::Frame::HEARTBEAT:
+      return on_heartbeat(from, frame.getHeartbeat());
+    case proto::Frame::RESERVED: {
+      const auto reserved = frame.getReserved();
+      const auto lease = reserved.getLease();
+      return step_request(from, reserved.getRequest(), WorkerRole::kDecode,
+                          [&](RequestFlow& flow) { return flow.on_reserved(lease); });
+    }
+    case proto::Frame::FIRST_TOKEN: {
+      const auto first = frame.getFirstToken();
+      auto token = read_token(first.getToken());
+      step_request(from, first.getRequest(), WorkerRole::kPrefill,
+                   [&](RequestFlow& flow) { return flow.on_first_token(std::move(token)); });
+      return pump();  // the prefill worker has a free slot
+    }
+    case proto::Frame::HANDED_OVER: {
+      const auto done = frame.getHandedOver();
+      metrics_.transferred(done.getTransferSeconds(), done.getExposedSeconds());
+      return step_request(from, done.getRequest(), WorkerRole::kPrefill, [](RequestFlow& flow) {
+        flow.on_handed_over();
+        return FlowVerdict::kContinue;
+      });
+    }
+    case proto::Frame::BUSY:
+      return on_busy(from, frame.getBusy());
+    case proto::Frame::ENDED:
+      return on_ended(from, frame.getEnded());
+    case proto::Frame::HELLO:
+    case proto::Frame::PROOF:
+    case proto::Frame::REFUSED:
+    case proto::Frame::REGISTER:
+    case proto::Frame::WELCOME:
+    case proto::Frame::PING:
+    case proto::Frame::RESERVE:
+    case proto::Frame::PREFILL:
+    case proto::Frame::CANCEL:
+      return log::warn("worker {} sent a frame that is not for a router", from);
+  }
+}
+
+void Dispatcher::on_tokens(WorkerId from, proto::Tokens::Reader tokens) {
+  bool freed = false;
+  for (const auto item : tokens.getItems()) {
+    auto token = read_token(item.getToken());
+    step_request(from, item.getRequest(), WorkerRole::kDecode, [&](RequestFlow& flow) {
+      const FlowVerdict verdict = flow.on_decode_token(std::move(token));
+      freed = freed || verdict != FlowVerdict::kContinue;
+      return verdict;
+    });
+  }
+  if (freed) pump();
+}
+
+void Dispatcher::on_busy(WorkerId from, proto::Busy::Reader busy) {
+  const Worker* worker = workers_.find(from);
+  if (worker == nullptr) return;
+  const std::chrono::milliseconds wait(busy.getRetryAfterMs());
+  step_request(from, busy.getRequest(), worker->info.role,
+               [&](RequestFlow& flow) { return flow.on_busy(from, wait); });
+  pump();
+}
+
+void Dispatcher::on_ended(WorkerId from, proto::Ended::Reader ended) {
+  const Worker* worker = workers_.find(from);
+  if (worker == nullptr) return;
+  const Error fault = read_fault(ended.getFault());
+  step_request(from, ended.getRequest(), worker->info.role,
+               [&](RequestFlow& flow) { return flow.on_ended(from, fault); });
+  pump();
+}
+
+void Dispatcher::on_heartbeat(WorkerId from, proto::Heartbeat::Reader beat) {
+  workers_.heartbeat(from, read_heartbeat(beat), clock_.now());
+  pump();
+}
+
+void Dispatcher::tick() {
+  retired_.clear();
+  const auto now = clock_.now();
+  for (const WorkerId id : workers_.mark_missing(now)) {
+    const std::string why = "worker '" + workers_.find(id)->info.name + "' stopped sending heartbeats";
+    log::warn("{}", why);
+    lose_worker(id, why);
+  }
+  while (!timeouts_.empty() && timeouts_.top().at <= now) {
+    const Timeout timeout = timeouts_.top();
+    timeouts_.pop();
+    expire(timeout);
+  }
+  if (now >= next_sweep_) {
+    next_sweep_ = now + kSweepPeriod;
+    fail_unplaceable(now);
+    count_workers();
+  }
+  pump();
+}
+
+void Dispatcher::count_workers() {
+  for (const auto role : {WorkerRole::kPrefill, WorkerRole::kDecode}) {
+    std::size_t registered = 0;
+    std::size_t serving = 0;
+    for (const auto& [id, worker] : workers_.all()) {
+      if (worker.info.role != role) continue;
+      ++registered;
+      if (worker.serves()) ++serving;
+    }
+    metrics_.workers(to_string(role), serving, registered);
+  }
+}
+
+void Dispatcher::expire(const Timeout& timeout) {
+  if (timeout.kind == TimeoutKind::kReserve) {
+    const auto at = requests_.find(timeout.id);
+    if (at != requests_.end()) step(at->second, [](RequestFlow& flow) { return flow.on_reserve_timeout(); });
+    return;
+  }
+  const auto at = flows_.find(timeout.id);
+  if (at == flows_.end()) return;
+  const RequestFlow& flow = *at->second.flow;
+  if (timeout.kind == TimeoutKind::kDeadline) {
+    if (!flow.started()) metrics_.rejected(RejectReason::kDeadline);
+    step(timeout.id, [](RequestFlow& f) {
+      return f.fail(deadline_exceeded("the request did not finish within the deadline of its class"));
+    });
+    return;
+  }
+  if (flow.state() != FlowState::kQueued || flow.started() || at->second.queue_deadline > timeout.at) return;
+  metrics_.rejected(RejectReason::kQueueTimeout);
+  const int wait = retry_after_seconds(queue_.size(), drain_rate_.per_second(timeout.at));
+  step(timeout.id, [&](RequestFlow& f) {
+    return f.fail(overloaded("no worker had room within the queue timeout of the class", wait));
+  });
+}
+
+void Dispatcher::fail_unplaceable(Clock::time_point now) {
+  const std::uint64_t longest = workers_.context();
+  for (const FlowId id : queue_.flows()) {
+    const auto at = flows_.find(id);
+    if (at == flows_.end()) continue;  // a sibling's failure took it along
+    auto& unfit_since = at->second.unfit_since;
+    if (at->second.flow->spec().total_tokens() <= longest) {
+      unfit_since.reset();
+      continue;
+    }
+    if (!unfit_since) unfit_since = now;
+    const auto patience = at->second.flow->started() ? config_.resume_wait : config_.no_pair_grace;
+    if (now - *unfit_since < patience) continue;
+    metrics_.rejected(RejectReason::kNoWorkers);
+    const ApiError error = no_workers(longest == 0 ? workers_.explain_no_pair()
+                                                   : "the workers that could hold this request are gone");
+    step(id, [&](RequestFlow& flow) { return flow.fail(error); });
+  }
+}
+
+void Dispatcher::update_gauges() {
+  for (std::size_t i = 0; i < classes_.size(); ++i)
+    metrics_.of(i).depth->Set(static_cast<double>(queue_.depth(i)));
+}
+
+}  // namespace lynx

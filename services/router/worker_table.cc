@@ -1,0 +1,199 @@
+#include "services/router/worker_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lynx {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out(16, '0');
+  for (std::size_t i = 0; i < out.size(); ++i) out[out.size() - 1 - i] = kDigits[(value >> (4 * i)) & 0xF];
+  return out;
+}
+
+bool contains(std::span<const WorkerId> ids, WorkerId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+Status wrong(const WorkerInfo& info, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, "worker '" + info.name + "': " + what};
+}
+
+}  // namespace
+
+std::string_view to_string(WorkerRole role) { return role == WorkerRole::kPrefill ? "prefill" : "decode"; }
+
+std::string to_string(const Fingerprint& fingerprint) {
+  return "model " + hex(fingerprint.model) + " kv_layout " + hex(fingerprint.kv_layout);
+}
+
+std::uint64_t WorkerInfo::usable_context() const {
+  return std::min<std::uint64_t>(context_tokens, pool_tokens());
+}
+
+Status WorkerTable::check(const WorkerInfo& info, Clock::time_point now) const {
+  if (info.name.empty()) return wrong(info, "a worker needs a name");
+  if (info.incarnation == 0) return wrong(info, "a worker needs an incarnation");
+  if (info.usable_context() == 0) return wrong(info, "its context or its KV pool is empty");
+  if (info.role == WorkerRole::kDecode && info.max_batch == 0) return wrong(info, "its max_batch is 0");
+  const Worker* holder = find(info.name);
+  if (holder == nullptr || holder->info.incarnation == info.incarnation) return {};
+  if (now - holder->heard >= config_.heartbeat_timeout) return {};
+  return wrong(info, "the name belongs to another live worker (incarnation " + hex(holder->info.incarnation) +
+                         "); this one is " + hex(info.incarnation));
+}
+
+void WorkerTable::add(WorkerId id, WorkerInfo info, Clock::time_point now) {
+  Worker worker;
+  worker.id = id;
+  worker.health.free_blocks = info.total_blocks;
+  worker.info = std::move(info);
+  worker.heard = now;
+  worker.busy_until = now;
+  workers_[id] = std::move(worker);
+}
+
+const Worker* WorkerTable::find(WorkerId id) const {
+  const auto at = workers_.find(id);
+  return at == workers_.end() ? nullptr : &at->second;
+}
+
+const Worker* WorkerTable::find(std::string_view name) const {
+  for (const auto& [id, worker] : workers_)
+    if (worker.info.name == name) return &worker;
+  return nullptr;
+}
+
+void WorkerTable::heartbeat(WorkerId id, WorkerHealth health, Clock::time_point now) {
+  const auto at = workers_.find(id);
+  if (at == workers_.end()) return;
+  at->second.health = std::move(health);
+  at->second.heard = now;
+  at->second.missing = false;
+}
+
+std::vector<WorkerId> WorkerTable::mark_missing(Clock::time_point now) {
+  std::vector<WorkerId> lost;
+  for (auto& [id, worker] : workers_) {
+    if (worker.missing || now - worker.heard < config_.heartbeat_timeout) continue;
+    worker.missing = true;
+    lost.push_back(id);
+  }
+  return lost;
+}
+
+void WorkerTable::mark_busy(WorkerId id, Clock::time_point until) {
+  const auto at = workers_.find(id);
+  if (at != workers_.end()) at->second.busy_until = until;
+}
+
+std::uint64_t WorkerTable::request_slots(const Worker& worker) const {
+  if (worker.info.role == WorkerRole::kPrefill) return config_.prefill_slots;
+  return static_cast<std::uint64_t>(std::ceil(worker.info.max_batch * config_.decode_overcommit));
+}
+
+bool WorkerTable::has_room(const Worker& worker, Clock::time_point now) const {
+  return worker.serves() && worker.busy_until <= now && worker.requests < request_slots(worker);
+}
+
+std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& need, Clock::time_point now,
+                                                   bool heed_avoid) const {
+  std::vector<const Worker*> out;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.info.role != role || !has_room(worker, now)) continue;
+    if (worker.info.usable_context() < need.total_tokens) continue;
+    if (heed_avoid && contains(need.avoid, id)) continue;
+    out.push_back(&worker);
+  }
+  return out;
+}
+
+const Worker* WorkerTable::pick(std::span<const Worker* const> from, WorkerId& last) const {
+  std::vector<WorkerLoad> loads;
+  loads.reserve(from.size());
+  for (const Worker* worker : from)
+    loads.push_back(
+        {worker->id, worker->requests, request_slots(*worker), worker->tokens, worker->info.pool_tokens()});
+  const Worker* chosen = from[config_.policy(loads, last)];
+  last = chosen->id;
+  return chosen;
+}
+
+std::optional<Placement> WorkerTable::place(const Need& need, Clock::time_point now) {
+  auto placement = place_among(need, now, true);
+  if (!placement && !need.avoid.empty()) placement = place_among(need, now, false);
+  return placement;
+}
+
+std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_point now, bool heed_avoid) {
+  auto prefills = candidates(WorkerRole::kPrefill, need, now, heed_avoid);
+  auto decodes = candidates(WorkerRole::kDecode, need, now, heed_avoid);
+  const auto fits = [](const Worker* one) {
+    return [one](const Worker* other) { return one->info.fingerprint == other->info.fingerprint; };
+  };
+  std::erase_if(decodes,
+                [&](const Worker* d) { return std::none_of(prefills.begin(), prefills.end(), fits(d)); });
+  if (decodes.empty()) return std::nullopt;
+  const Worker* decode = pick(decodes, last_decode_);
+  std::erase_if(prefills, [&](const Worker* p) { return !fits(decode)(p); });
+  const Worker* prefill = pick(prefills, last_prefill_);
+
+  const Placement placement{
+      prefill->id, decode->id, need.prefill_tokens, static_cast<std::uint32_t>(need.total_tokens),
+      true,        true};
+  const auto reserve = [&](WorkerId id, std::uint32_t tokens) {
+    Worker& worker = workers_.at(id);
+    ++worker.requests;
+    worker.tokens += tokens;
+  };
+  reserve(placement.prefill, placement.prefill_tokens);
+  reserve(placement.decode, placement.decode_tokens);
+  return placement;
+}
+
+void WorkerTable::release(WorkerId id, std::uint32_t tokens) {
+  const auto at = workers_.find(id);
+  if (at == workers_.end()) return;
+  --at->second.requests;
+  at->second.tokens -= tokens;
+}
+
+void WorkerTable::release_prefill(Placement& placement) {
+  if (std::exchange(placement.prefill_held, false)) release(placement.prefill, placement.prefill_tokens);
+}
+
+void WorkerTable::release_decode(Placement& placement) {
+  if (std::exchange(placement.decode_held, false)) release(placement.decode, placement.decode_tokens);
+}
+
+std::uint64_t WorkerTable::context() const {
+  std::uint64_t longest = 0;
+  for (const auto& [prefill_id, prefill] : workers_) {
+    if (prefill.info.role != WorkerRole::kPrefill || !prefill.serves()) continue;
+    for (const auto& [decode_id, decode] : workers_) {
+      if (decode.info.role != WorkerRole::kDecode || !decode.serves()) continue;
+      if (prefill.info.fingerprint != decode.info.fingerprint) continue;
+      longest = std::max(longest, std::min(prefill.info.usable_context(), decode.info.usable_context()));
+    }
+  }
+  return longest;
+}
+
+std::string WorkerTable::explain_no_pair() const {
+  const Worker* example[2] = {nullptr, nullptr};
+  for (const auto& [id, worker] : workers_)
+    if (worker.serves()) example[static_cast<std::size_t>(worker.info.role)] = &worker;
+  for (const auto role : {WorkerRole::kPrefill, WorkerRole::kDecode})
+    if (example[static_cast<std::size_t>(role)] == nullptr)
+      return "no " + std::string(to_string(role)) + " worker serves now";
+  const auto describe = [](const Worker& worker) {
+    return std::string(to_string(worker.info.role)) + " worker '" + worker.info.name + "' has " +
+           to_string(worker.info.fingerprint);
+  };
+  return "no prefill and decode worker fit together: " + describe(*example[0]) + ", " + describe(*example[1]);
+}
+
+}  // namespace lynx

@@ -1,0 +1,138 @@
+// The registered workers and what the router has reserved on each. A prefill and a decode worker form a pair
+// when their fingerprints are equal; workers of several fingerprints may be registered at once (a rolling
+// upgrade), each request then runs within one of them. Pure: no IO, no clock of its own. Loop thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/core/clock.h"
+#include "common/core/result.h"
+#include "services/router/policy.h"
+
+namespace lynx {
+
+using WorkerId = std::uint64_t;  // one registration: a worker that registers again gets a new one
+
+enum class WorkerRole : std::uint8_t { kPrefill, kDecode };
+std::string_view to_string(WorkerRole role);
+
+struct Fingerprint {
+  std::uint64_t model = 0;
+  std::uint64_t kv_layout = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+std::string to_string(const Fingerprint& fingerprint);
+
+struct WorkerInfo {
+  std::string name;
+  std::uint64_t incarnation = 0;
+  WorkerRole role = WorkerRole::kPrefill;
+  Fingerprint fingerprint;
+  std::string model;
+  std::uint32_t context_tokens = 0;
+  std::uint32_t block_tokens = 0;
+  std::uint32_t total_blocks = 0;
+  std::uint32_t max_batch = 0;
+  std::vector<std::uint8_t> kv_address;
+  std::string metrics_address;
+
+  std::uint64_t pool_tokens() const { return std::uint64_t{block_tokens} * total_blocks; }
+  // The longest sequence it can hold.
+  std::uint64_t usable_context() const;
+};
+
+struct WorkerHealth {  // from the last heartbeat
+  std::uint32_t free_blocks = 0;
+  std::uint32_t running = 0;
+  std::uint32_t waiting = 0;
+  bool draining = false;
+  float step_seconds = 0;
+  std::string transport;
+};
+
+struct Worker {
+  WorkerId id = 0;
+  WorkerInfo info;
+  WorkerHealth health;
+  Clock::time_point heard;
+  Clock::time_point busy_until;  // it refused a request: not asked again before
+  bool missing = false;          // its heartbeats stopped
+  std::uint64_t requests = 0;    // reserved
+  std::uint64_t tokens = 0;
+
+  bool serves() const { return !missing && !health.draining; }
+};
+
+// The two workers of one attempt, and what is reserved on them.
+struct Placement {
+  WorkerId prefill = 0;
+  WorkerId decode = 0;
+  std::uint32_t prefill_tokens = 0;
+  std::uint32_t decode_tokens = 0;
+  bool prefill_held = false;
+  bool decode_held = false;
+};
+
+struct WorkerTableConfig {
+  RoutingPolicy policy = least_loaded;
+  std::uint64_t prefill_slots = 8;  // requests under way per prefill worker
+  double decode_overcommit =
+      1.25;  // decode slots = max_batch x this: sequences in prefill fill the batch later
+  std::chrono::milliseconds heartbeat_timeout{3000};
+};
+
+class WorkerTable {
+ public:
+  explicit WorkerTable(WorkerTableConfig config) : config_(config) {}
+
+  // Null when it may register. A name that a live worker of another incarnation holds is refused: two workers
+  // by one name would push each other out for ever.
+  Status check(const WorkerInfo& info, Clock::time_point now) const;
+  void add(WorkerId id, WorkerInfo info, Clock::time_point now);
+  void remove(WorkerId id) { workers_.erase(id); }
+  const Worker* find(WorkerId id) const;
+  const Worker* find(std::string_view name) const;
+  const std::map<WorkerId, Worker>& all() const { return workers_; }
+
+  void heartbeat(WorkerId id, WorkerHealth health, Clock::time_point now);
+  // Marks and returns the workers whose heartbeats have stopped since the last call.
+  std::vector<WorkerId> mark_missing(Clock::time_point now);
+  void mark_busy(WorkerId id, Clock::time_point until);
+
+  struct Need {
+    std::uint64_t total_tokens = 0;    // prompt and everything it may generate
+    std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
+    std::span<const WorkerId> avoid;   // failed this request before: taken only when there is no other
+  };
+  // Picks a pair and reserves on both, or nothing when none has room now.
+  std::optional<Placement> place(const Need& need, Clock::time_point now);
+  void release_prefill(Placement& placement);
+  void release_decode(Placement& placement);
+
+  // The longest sequence that some serving pair can take; 0 = there is no pair.
+  std::uint64_t context() const;
+  std::string explain_no_pair() const;
+
+ private:
+  bool has_room(const Worker& worker, Clock::time_point now) const;
+  std::vector<const Worker*> candidates(WorkerRole role, const Need& need, Clock::time_point now,
+                                        bool heed_avoid) const;
+  const Worker* pick(std::span<const Worker* const> from, WorkerId& last) const;
+  std::optional<Placement> place_among(const Need& need, Clock::time_point now, bool heed_avoid);
+  std::uint64_t request_slots(const Worker& worker) const;
+  void release(WorkerId id, std::uint32_t tokens);
+
+  WorkerTableConfig config_;
+  std::map<WorkerId, Worker> workers_;
+  WorkerId last_prefill_ = 0;
+  WorkerId last_decode_ = 0;
+};
+
+}  // namespace lynx
