@@ -95,7 +95,7 @@ class Responder final : public HttpResponder {
   void client_gone();
 
  private:
-  enum class Phase { kWaiting, kStreaming, kDone };
+  enum class Phase { kWaiting, kStreaming, kDone, kGone };
   std::shared_ptr<HttpConnection> open_connection() const;
   void complete();
 

@@ -207,7 +207,8 @@ std::size_t HttpReplyReader::feed(std::string_view bytes) {
 
 void HttpReplyReader::end_of_stream() {
   if (impl_->error || impl_->is_done()) return;
-  impl_->put_eof(impl_->error);
+  if (!impl_->got_some()) impl_->error = http::error::end_of_stream;  // which Beast asserts against
+  if (!impl_->error) impl_->put_eof(impl_->error);
   if (impl_->error) impl_->problem = impl_->error.message();
 }
 

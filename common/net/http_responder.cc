@@ -48,14 +48,14 @@ void Responder::finish() {
 
 void Responder::on_disconnect(std::function<void()> gone) {
   if (phase_ == Phase::kDone) return;
-  if (connection_.expired()) return loop_.post(std::move(gone));
+  if (phase_ == Phase::kGone || connection_.expired()) return loop_.post(std::move(gone));
   gone_ = std::move(gone);
 }
 
 bool Responder::connected() const { return open_connection() != nullptr; }
 
 void Responder::client_gone() {
-  phase_ = Phase::kDone;
+  phase_ = Phase::kGone;
   if (const auto gone = std::exchange(gone_, nullptr)) gone();
 }
 
