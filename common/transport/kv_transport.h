@@ -1,5 +1,5 @@
-// Moves KV blocks from a prefill worker into blocks that a decode worker has leased. One object per process and IO thread;
-// all calls and callbacks on that thread.
+// Moves KV blocks from a prefill worker into blocks that a decode worker has leased. One object per process
+// and IO thread; all calls and callbacks on that thread.
 #pragma once
 
 #include <cstddef>
@@ -18,35 +18,35 @@
 
 namespace lynx {
 
-struct SampledTokenData {                        // mirrors proto SampledToken
+struct SampledTokenData {  // mirrors proto SampledToken
   std::uint32_t token = 0;
   std::uint32_t index = 0;
-  std::uint8_t finish = 0;                       // proto FinishReason
+  std::uint8_t finish = 0;  // proto FinishReason
   float logprob = 0;
   std::vector<std::pair<std::uint32_t, float>> top_logprobs;
 };
 
-struct KvPeer {                                  // one life of one decode worker
-  std::string worker;                            // name, for messages
+struct KvPeer {        // one life of one decode worker
+  std::string worker;  // name, for messages
   std::uint64_t incarnation = 0;
-  std::string address;                           // opaque transport address from its registration
+  std::string address;  // opaque transport address from its registration
 
   bool operator==(const KvPeer&) const = default;
 };
 
 struct KvPushHeader {
   LeaseTicket lease;
-  std::uint64_t kv_layout = 0;                   // sender's PageLayout::fingerprint
+  std::uint64_t kv_layout = 0;  // sender's PageLayout::fingerprint
   std::uint32_t layer = 0;
-  BlockId first_block = 0;                       // in the receiver's pool
-  std::uint32_t blocks = 0;                      // a contiguous run
-  std::optional<SampledTokenData> first_token;   // set on the last push that is posted for the lease
+  BlockId first_block = 0;                      // in the receiver's pool
+  std::uint32_t blocks = 0;                     // a contiguous run
+  std::optional<SampledTokenData> first_token;  // set on the last push that is posted for the lease
 };
 
 struct KvPush {
   KvPeer peer;
   KvPushHeader header;
-  std::span<const std::byte> bytes;              // must stay valid and unchanged until done()
+  std::span<const std::byte> bytes;  // must stay valid and unchanged until done()
   Clock::time_point deadline;
 };
 
@@ -54,23 +54,25 @@ class KvTransport {
  public:
   virtual ~KvTransport() = default;
 
-  // done() exactly once, from progress(), never from push(): the bytes landed and were accepted, or an error. After it
-  // the transport touches the bytes no more.
+  // done() exactly once, from progress(), never from push(): the bytes landed and were accepted, or an error.
+  // After it the transport touches the bytes no more.
   using Done = std::function<void(Result<std::uint64_t> bytes)>;
   virtual void push(KvPush push, Done done) = 0;
 
-  // Drives everything; returns the number of events handled. Call when event_fd() is readable and at least every 10 ms
-  // (deadlines).
+  // Drives everything; returns the number of events handled. Call when event_fd() is readable and at least
+  // every 10 ms (deadlines).
   virtual std::size_t progress() = 0;
   // Before sleeping on event_fd(): true = armed, sleep; false = events came meanwhile, call progress() again.
   virtual bool arm() = 0;
-  virtual int event_fd() const = 0;              // -1: none, poll
+  virtual int event_fd() const = 0;  // -1: none, poll
 
-  // Fails every push to this life of the peer and forgets it (the router said it is gone, or it was replaced).
+  // Fails every push to this life of the peer and forgets it (the router said it is gone, or it was
+  // replaced).
   virtual void forget(const KvPeer& peer) = 0;
 
-  virtual std::string address() const = 0;       // opaque, for KvPeer::address of others
-  virtual std::string transport_name() const = 0; // what UCX chose: "tcp", "shm", ...; empty before first use
+  virtual std::string address() const = 0;  // opaque, for KvPeer::address of others
+  virtual std::string transport_name()
+      const = 0;  // what UCX chose: "tcp", "shm", ...; empty before first use
 };
 
 // The receiving side, implemented by the decode worker over its ledger.
