@@ -1,0 +1,89 @@
+// What workers say, to the flow it is meant for.
+#include <utility>
+
+#include "common/core/log.h"
+#include "services/router/dispatcher.h"
+
+namespace lynx {
+
+void Dispatcher::on_frame(WorkerId from, proto::Frame::Reader frame) {
+  switch (frame.which()) {
+    case proto::Frame::TOKENS:
+      return on_tokens(from, frame.getTokens());
+    case proto::Frame::HEARTBEAT:
+      return on_heartbeat(from, frame.getHeartbeat());
+    case proto::Frame::RESERVED: {
+      const auto reserved = frame.getReserved();
+      const auto lease = reserved.getLease();
+      return step_request(from, reserved.getRequest(), WorkerRole::kDecode,
+                          [&](RequestFlow& flow) { return flow.on_reserved(lease); });
+    }
+    case proto::Frame::FIRST_TOKEN: {
+      const auto first = frame.getFirstToken();
+      auto token = read_token(first.getToken());
+      step_request(from, first.getRequest(), WorkerRole::kPrefill,
+                   [&](RequestFlow& flow) { return flow.on_first_token(std::move(token)); });
+      return pump();  // the prefill worker has a free slot
+    }
+    case proto::Frame::HANDED_OVER: {
+      const auto done = frame.getHandedOver();
+      metrics_.transferred(done.getTransferSeconds(), done.getExposedSeconds());
+      return step_request(from, done.getRequest(), WorkerRole::kPrefill, [](RequestFlow& flow) {
+        flow.on_handed_over();
+        return FlowVerdict::kContinue;
+      });
+    }
+    case proto::Frame::BUSY:
+      return on_busy(from, frame.getBusy());
+    case proto::Frame::ENDED:
+      return on_ended(from, frame.getEnded());
+    case proto::Frame::HELLO:
+    case proto::Frame::PROOF:
+    case proto::Frame::REFUSED:
+    case proto::Frame::REGISTER:
+    case proto::Frame::WELCOME:
+    case proto::Frame::PING:
+    case proto::Frame::RESERVE:
+    case proto::Frame::PREFILL:
+    case proto::Frame::CANCEL:
+      return log::warn("worker {} sent a frame that is not for a router", from);
+  }
+}
+
+void Dispatcher::on_tokens(WorkerId from, proto::Tokens::Reader tokens) {
+  bool freed = false;
+  for (const auto item : tokens.getItems()) {
+    auto token = read_token(item.getToken());
+    step_request(from, item.getRequest(), WorkerRole::kDecode, [&](RequestFlow& flow) {
+      const FlowVerdict verdict = flow.on_decode_token(std::move(token));
+      freed = freed || verdict != FlowVerdict::kContinue;
+      return verdict;
+    });
+  }
+  if (freed) pump();
+}
+
+void Dispatcher::on_busy(WorkerId from, proto::Busy::Reader busy) {
+  const Worker* worker = workers_.find(from);
+  if (worker == nullptr) return;
+  const std::chrono::milliseconds wait(busy.getRetryAfterMs());
+  step_request(from, busy.getRequest(), worker->info.role,
+               [&](RequestFlow& flow) { return flow.on_busy(from, wait); });
+  pump();
+}
+
+void Dispatcher::on_ended(WorkerId from, proto::Ended::Reader ended) {
+  const Worker* worker = workers_.find(from);
+  if (worker == nullptr) return;
+  const Error fault = read_fault(ended.getFault());
+  step_request(from, ended.getRequest(), worker->info.role,
+               [&](RequestFlow& flow) { return flow.on_ended(from, fault); });
+  pump();
+}
+
+void Dispatcher::on_heartbeat(WorkerId from, proto::Heartbeat::Reader beat) {
+  workers_.heartbeat(from, read_heartbeat(beat), clock_.now());
+  pump();
+}
+
+}  // namespace lynx
