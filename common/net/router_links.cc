@@ -126,7 +126,7 @@ class RouterLink : public std::enable_shared_from_this<RouterLink> {
     const auto self = shared_from_this();
     if (error.code == ErrorCode::kPermission || error.code == ErrorCode::kIncompatible) backoff_.slow();
     if (std::exchange(last_problem_, error.message) != error.message)  // the same again says nothing new
-      log::warn("router {}: {}", endpoint_.text(), error.message);
+      log::warn("router link: {}", error.message);
     const std::uint64_t lost = id_;
     stop();
     timer_ = context_->loop.after(backoff_.next(), [this] {
