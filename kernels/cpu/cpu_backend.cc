@@ -1,0 +1,58 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include "common/core/check.h"
+#include "kernels/cpu/aligned.h"
+#include "kernels/cpu/packed_weights.h"
+#include "kernels/lynx/reference.h"
+
+namespace lynx {
+
+CpuBackend::CpuBackend(unsigned threads, const MicroKernels& micro) : micro_(micro), pool_(threads) {
+  scratch_.workers.resize(threads);
+}
+
+std::string CpuBackend::description() const {
+  return std::string("cpu ") + micro_.name + ", " + std::to_string(pool_.size()) + " threads";
+}
+
+Tensor CpuBackend::allocate(Dtype dtype, std::uint32_t rows, std::uint32_t cols) {
+  DeviceMemory memory = allocate_aligned(std::size_t{rows} * cols * bytes_of(dtype));
+  const TensorView view{memory.get(), dtype, rows, cols, cols};
+  return {std::move(memory), view};
+}
+
+Tensor CpuBackend::upload(const HostTensor& tensor, Dtype as) {
+  Tensor out =
+      allocate(as, static_cast<std::uint32_t>(tensor.rows()), static_cast<std::uint32_t>(tensor.cols()));
+  const std::size_t count = tensor.rows() * tensor.cols();
+  LYNX_CHECK(tensor.bytes.size() == count * bytes_of(tensor.dtype), tensor.name);
+  if (tensor.dtype == as) {
+    std::copy(tensor.bytes.begin(), tensor.bytes.end(), out.view.data);
+    return out;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint16_t bits = bf16_at(tensor, i);
+    if (as == Dtype::kBf16) {
+      out.view.bf16_row(0)[i] = bits;
+    } else {
+      out.view.f32_row(0)[i] = bf16_to_f32(bits);  // exact: the source is bf16
+    }
+  }
+  return out;
+}
+
+std::unique_ptr<Matrix> CpuBackend::load_matrix(std::span<const HostTensor> parts) {
+  return std::make_unique<PackedMatrix>(parts);
+}
+
+std::unique_ptr<ExpertWeights> CpuBackend::load_experts(std::span<const ExpertTensors> experts) {
+  return std::make_unique<PackedExperts>(experts);
+}
+
+void CpuBackend::route(ExpertPlan& plan, TensorView logits, const RouterShape& shape,
+                       const RoutePolicy& policy, const RowMask& rows) {
+  LYNX_CHECK(logits.stride == logits.cols && logits.cols == shape.experts, "router logits are dense [T, E]");
+  route_reference(plan, {logits.f32_row(0), std::size_t{logits.rows} * logits.cols}, shape, policy, rows);
+}
+
+}  // namespace lynx

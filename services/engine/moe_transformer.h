@@ -1,0 +1,36 @@
+// Qwen3-MoE on a Backend. load_model is the way from a Hugging Face folder to a Model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/kv/page_layout.h"
+#include "kernels/backend.h"
+#include "services/engine/model.h"
+#include "services/engine/tensor_source.h"
+
+namespace lynx {
+
+enum class LoadFormat : std::uint8_t {
+  kSafetensors,
+  kDummy,  // config.json and random weights: for speed work on models that are not there
+};
+
+struct ModelOptions {
+  BackendOptions backend;
+  LoadFormat load_format = LoadFormat::kSafetensors;
+  std::uint64_t dummy_seed = 0;
+};
+
+// Reads, checks and packs everything; the files are closed when it returns. Throws std::runtime_error "file:
+// place: reason".
+std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions& options = {});
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
+                                  std::unique_ptr<Backend> backend);
+
+// The pool that fits the model.
+PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,
+                       KvDtype dtype);
+
+}  // namespace lynx
