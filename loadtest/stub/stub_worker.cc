@@ -19,8 +19,7 @@ StubWorker::StubWorker(EventLoop& loop, StubFleet& fleet, std::uint16_t router_p
              {{"127.0.0.1", router_port}},
              {[this](capnp::MallocMessageBuilder& message) { fill_register(message); },
               [this](std::uint64_t link, proto::Frame::Reader frame) { on_frame(link, frame); },
-              [this](std::uint64_t) { send_heartbeat(); },
-              [this](std::uint64_t, const Error& error) { refusal_ = error.message; }}),
+              [this](std::uint64_t) { send_heartbeat(); }, nullptr}),
       heartbeats_(loop.every(options_.heartbeat_period, [this] { send_heartbeat(); })) {
   if (options_.role == proto::Role::PREFILL) return;
   fleet_.decode[options_.name] = this;

@@ -72,9 +72,8 @@ class StubWorker {
   void freeze();  // says nothing more, as a stopped process would
 
   bool registered() const { return links_.up() > 0; }
-  const std::string& refusal() const { return refusal_; }  // why the router did not take it
-  std::size_t holding() const { return held_.size(); }     // requests not finished, ended or cancelled
-  std::size_t served() const { return served_; }           // requests seen
+  std::size_t holding() const { return held_.size(); }  // requests not finished, ended or cancelled
+  std::size_t served() const { return served_; }        // requests seen
 
  private:
   struct Held {
@@ -109,7 +108,6 @@ class StubWorker {
   std::size_t served_ = 0;
   std::uint64_t steps_ = 0;
   bool frozen_ = false;
-  std::string refusal_;
   RouterLinks links_;
   std::unique_ptr<Timer> heartbeats_;
   std::unique_ptr<Timer> stepper_;
