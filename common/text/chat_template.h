@@ -1,6 +1,6 @@
-// Renders a model's chat template: the subset of Jinja that published chat templates use (for, if, set, filters, tests,
-// namespace, string and list methods; README names them). What it does not know is refused at load, with line and text.
-// Immutable after load; render from any thread.
+// Renders a model's chat template: the subset of Jinja that published chat templates use (for, if, set,
+// filters, tests, namespace, string and list methods; README names them). What it does not know is refused at
+// load, with line and text. Immutable after load; render from any thread.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ class ChatTemplate {
  public:
   // Throws std::runtime_error "name:line: what is wrong".
   static ChatTemplate parse(const std::string& source, const std::string& name);
-  // From tokenizer_config.json (key chat_template) or chat_template.jinja beside it. Throws when there is neither.
+  // From tokenizer_config.json (key chat_template) or chat_template.jinja beside it. Throws when there is
+  // neither.
   static ChatTemplate from_model_folder(const std::string& folder);
 
   ChatTemplate(ChatTemplate&&) noexcept;

@@ -1,6 +1,6 @@
-// Incremental detokenizing of one sequence: push tokens, get the text that is certain. Bytes of an unfinished UTF-8
-// character are held back until it completes; a sequence that can never become valid comes out as U+FFFD at once.
-// The pieces concatenated equal Tokenizer::decode of all tokens. One thread.
+// Incremental detokenizing of one sequence: push tokens, get the text that is certain. Bytes of an unfinished
+// UTF-8 character are held back until it completes; a sequence that can never become valid comes out as
+// U+FFFD at once. The pieces concatenated equal Tokenizer::decode of all tokens. One thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ class Detokenizer {
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
   std::string push(TokenId id);
-  std::string finish();          // what was held back, as U+FFFD
+  std::string finish();  // what was held back, as U+FFFD
 
  private:
   const Tokenizer* tokenizer_;
@@ -24,8 +24,8 @@ class Detokenizer {
   std::string held_;
 };
 
-// The longest prefix of bytes that ends on a character boundary, with invalid bytes replaced by U+FFFD, moved out of
-// bytes; what stays is the start of one unfinished character (at most 3 bytes).
+// The longest prefix of bytes that ends on a character boundary, with invalid bytes replaced by U+FFFD, moved
+// out of bytes; what stays is the start of one unfinished character (at most 3 bytes).
 std::string take_valid_utf8(std::string& bytes);
 
 }  // namespace lynx

@@ -1,6 +1,6 @@
-// Byte-level BPE tokenizer from a Hugging Face tokenizer.json. Equal, token for token, to the `tokenizers` package for the
-// features it accepts; anything else in the file is refused at load with the JSON path of what is not supported.
-// Immutable after load: every const method may be called from any thread.
+// Byte-level BPE tokenizer from a Hugging Face tokenizer.json. Equal, token for token, to the `tokenizers`
+// package for the features it accepts; anything else in the file is refused at load with the JSON path of
+// what is not supported. Immutable after load: every const method may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,20 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // text may be any bytes; broken UTF-8 becomes U+FFFD as in the reference. Added tokens in the text are recognised
-  // when allow_special; otherwise their text is tokenized as plain text (user content cannot forge a turn).
+  // text may be any bytes; broken UTF-8 becomes U+FFFD as in the reference. Added tokens in the text are
+  // recognised when allow_special; otherwise their text is tokenized as plain text (user content cannot forge
+  // a turn).
   std::vector<TokenId> encode(std::string_view text, bool allow_special = true) const;
 
   // The exact bytes of one token: byte-level tokens decoded, added tokens verbatim. Empty for an unknown id.
   std::string_view bytes(TokenId id) const;
   bool is_special(TokenId id) const;
-  std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;   // lossy UTF-8 repair as the reference
+  std::string decode(std::span<const TokenId> ids,
+                     bool skip_special = true) const;  // lossy UTF-8 repair as the reference
 
-  std::optional<TokenId> id_of(std::string_view token) const;   // by its text in the vocabulary, added tokens included
-  std::size_t vocab_size() const;                               // highest id + 1
+  std::optional<TokenId> id_of(
+      std::string_view token) const;  // by its text in the vocabulary, added tokens included
+  std::size_t vocab_size() const;     // highest id + 1
 
  private:
   struct Impl;
