@@ -1,0 +1,80 @@
+// The sending side of one life of one peer: its endpoint, the pushes that UCX holds and those that wait for
+// room.
+//
+//   waiting -> posted -> (UCX terminal and acknowledged) -> finished
+//
+// A connection is lost as a whole: peer gone, a deadline passed, or forgotten. Then it is closed by force,
+// every push fails, and each is handed out only when UCX holds nothing of it any more, so its bytes are the
+// owner's again. A push that comes meanwhile waits for the close to end and opens a fresh endpoint.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/transport/kv_transport.h"
+#include "common/transport/kv_wire.h"
+#include "common/transport/ucx_handles.h"
+
+namespace lynx {
+
+enum UcxMessage : unsigned { kUcxPush = 1, kUcxAck = 2 };  // ids of our active messages
+
+struct UcxPush {
+  std::uint64_t id = 0;
+  KvPush push;
+  KvTransport::Done done;
+  kv_wire::Words header;
+  bool terminal = true;                          // UCX holds neither header nor bytes
+  std::optional<Result<std::uint64_t>> outcome;  // the first one counts
+};
+
+class UcxConnection {
+ public:
+  using Finished = std::vector<std::unique_ptr<UcxPush>>;
+
+  UcxConnection(const UcxWorker& worker, const UcxConfig& config, KvPeer peer);
+  ~UcxConnection();
+  UcxConnection(const UcxConnection&) = delete;
+  UcxConnection& operator=(const UcxConnection&) = delete;
+
+  const KvPeer& peer() const { return peer_; }
+  void enqueue(std::unique_ptr<UcxPush> push);
+  bool acknowledge(const kv_wire::Ack& ack);  // false: none of ours
+  void abandon(const Error& why);             // every push fails, the endpoint closes
+  void step(Clock::time_point now, Finished& finished);
+  bool has_finished() const { return !finished_.empty(); }
+  bool idle() const {
+    return posted_.empty() && waiting_.empty() && finished_.empty() && endpoint_ == nullptr;
+  }
+  bool drained() const;  // closed, and UCX holds nothing of any push
+  void release_endpoint() { endpoint_.reset(); }
+  const std::string& transport_name() const {
+    return transport_name_;
+  }  // empty before the first acknowledgement
+
+ private:
+  void post_waiting();
+  void post(UcxPush& push);
+  void fail_waiting(const Error& why);
+  void check_deadlines(Clock::time_point now);
+  void learn_transport();
+
+  const UcxWorker& worker_;
+  const UcxConfig& config_;
+  KvPeer peer_;
+  std::unique_ptr<UcxEndpoint> endpoint_;
+  std::deque<std::unique_ptr<UcxPush>> waiting_;
+  std::vector<std::unique_ptr<UcxPush>>
+      posted_;  // at most max_in_flight, plus those that a close is draining
+  Finished finished_;
+  Clock::time_point next_deadline_check_{};
+  std::string transport_name_;
+};
+
+}  // namespace lynx

@@ -1,0 +1,156 @@
+#include "common/transport/ucx_handles.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "common/transport/ucx_address.h"
+#include "common/transport/ucx_info.h"
+
+namespace lynx {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& what, ucs_status_t status) {
+  throw std::runtime_error("UCX: " + what + ": " + ucs_status_string(status));
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// Why each: ucx_transport.h.
+Settings settings_for(const UcxConfig& config) {
+  Settings settings{{"KEEPALIVE_INTERVAL", std::to_string(config.keepalive.count()) + "ms"},
+                    {"RNDV_THRESH", std::to_string(config.rndv_threshold)}};
+  if (!config.net_devices.empty()) settings.emplace_back("NET_DEVICES", config.net_devices);
+  if (config.transport == "auto") settings.emplace_back("TLS", "^sm,cma");
+  if (config.transport == "rdma") settings.emplace_back("TLS", "rc,dc,ud");
+  if (config.transport == "tcp") {
+    settings.insert(settings.end(), {{"TLS", "tcp"}, {"RNDV_SCHEME", "am"}});
+  }
+  if (config.transport == "shm") {
+    settings.insert(settings.end(), {{"TLS", "posix"}, {"RNDV_SCHEME", "am"}, {"MM_ERROR_HANDLING", "y"}});
+  }
+  return settings;
+}
+
+std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> read_config(const Settings& settings) {
+  ucp_config_t* raw = nullptr;
+  if (const auto status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
+    fail("reading UCX_*", status);
+  std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
+  for (const auto& [name, value] : settings)
+    if (const auto status = ucp_config_modify(raw, name.c_str(), value.c_str()); status != UCS_OK)
+      fail("setting " + name + "=" + value, status);
+  return config;
+}
+
+void check_required(const UcxConfig& config, ucp_context_h context) {
+  if (config.require_transport.empty()) return;
+  std::string offered;
+  for (const std::string& resource :
+       ucx_resources(captured([context](std::FILE* out) { ucp_context_print_info(context, out); }))) {
+    if (ucx_kind(resource.substr(0, resource.find('/'))) == config.require_transport) return;
+    offered += (offered.empty() ? "" : ", ") + resource;
+  }
+  throw std::runtime_error("UCX: require_transport is '" + config.require_transport +
+                           "', but this machine offers only " + offered);
+}
+
+}  // namespace
+
+Error ucx_error(ErrorCode code, const std::string& what, ucs_status_t status) {
+  return {code, what + ": " + ucs_status_string(status)};
+}
+
+UcxContext::UcxContext(const UcxConfig& config) {
+  config.validate();
+  const auto settings = read_config(settings_for(config));
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "lynx";
+  ucp_context_h raw = nullptr;
+  if (const auto status = ucp_init(&params, settings.get(), &raw); status != UCS_OK)
+    fail("no device for transport '" + config.transport + "' on this machine", status);
+  context_.reset(raw);
+  check_required(config, raw);
+}
+
+UcxWorker::UcxWorker(const UcxContext& context) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  ucp_worker_h raw = nullptr;
+  if (const auto status = ucp_worker_create(context.get(), &params, &raw); status != UCS_OK)
+    fail("creating a worker", status);
+  worker_.reset(raw);
+  if (const auto status = ucp_worker_get_efd(raw, &event_fd_); status != UCS_OK)
+    fail("event descriptor", status);
+
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  if (const auto status = ucp_worker_query(raw, &attributes); status != UCS_OK)
+    fail("worker address", status);
+  address_ = seal_address({reinterpret_cast<const char*>(attributes.address), attributes.address_length});
+  max_header_ = attributes.max_am_header;
+  ucp_worker_release_address(raw, attributes.address);
+}
+
+void UcxWorker::on_message(unsigned id, ucp_am_recv_callback_t handler, void* arg) {
+  ucp_am_handler_param_t params{};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.id = id;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  params.cb = handler;
+  params.arg = arg;
+  if (const auto status = ucp_worker_set_am_recv_handler(worker_.get(), &params); status != UCS_OK)
+    fail("active message handler", status);
+}
+
+UcxClose::UcxClose(ucp_ep_h endpoint) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  void* request = ucp_ep_close_nbx(endpoint, &params);
+  if (UCS_PTR_IS_PTR(request)) request_ = request;
+}
+
+UcxClose::~UcxClose() {
+  if (request_ != nullptr) ucp_request_free(request_);
+}
+
+bool UcxClose::finished() {
+  if (request_ == nullptr) return true;
+  if (ucp_request_check_status(request_) == UCS_INPROGRESS) return false;
+  ucp_request_free(std::exchange(request_, nullptr));
+  return true;
+}
+
+Result<std::unique_ptr<UcxEndpoint>> UcxEndpoint::connect(const UcxWorker& worker,
+                                                          const std::string& address) {
+  const auto raw = open_address(address);
+  if (!raw) return raw.error();
+  std::unique_ptr<UcxEndpoint> self(new UcxEndpoint);
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(raw->data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.arg = self.get();
+  params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t status) {
+    static_cast<UcxEndpoint*>(arg)->failure_ = status;
+  };
+  if (const auto status = ucp_ep_create(worker.get(), &params, &self->endpoint_); status != UCS_OK) {
+    self->endpoint_ = nullptr;
+    return ucx_error(ErrorCode::kUnavailable, "cannot connect", status);
+  }
+  return self;
+}
+
+void UcxEndpoint::close() {
+  if (endpoint_ != nullptr) close_ = std::make_unique<UcxClose>(std::exchange(endpoint_, nullptr));
+}
+
+}  // namespace lynx
