@@ -56,6 +56,7 @@ void attend(const MicroKernels& micro, CpuScratch::PerWorker& scratch, const Pag
   scratch.queries.resize(std::max(scratch.queries.size(), std::size_t{rows} * heads.size));
   scratch.scores.resize(std::max(scratch.scores.size(), rows * stride));
   scratch.keys.resize(std::size_t{heads.size} * kPanel);
+  scratch.tokens.resize(std::max(scratch.tokens.size(), stride));
   scratch.outputs.resize(rows);
   scratch.visible.resize(rows);
 
@@ -75,6 +76,7 @@ void attend(const MicroKernels& micro, CpuScratch::PerWorker& scratch, const Pag
                    .visible = scratch.visible.data(),
                    .scores = scratch.scores.data(),
                    .keys = scratch.keys.data(),
+                   .tokens = scratch.tokens.data(),
                    .score_stride = stride,
                    .rows = rows,
                    .head_dim = heads.size});

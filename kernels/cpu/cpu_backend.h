@@ -20,6 +20,7 @@ struct CpuScratch {
     std::vector<float> queries, scores, keys;
     std::vector<float*> outputs;
     std::vector<std::uint32_t> visible;
+    std::vector<const std::byte*> tokens;
   };
   std::vector<PerWorker> workers;
 };

@@ -13,12 +13,23 @@ inline Lanes load_kv(const std::byte* p, bool bf16, std::uint32_t d) {
               : load(reinterpret_cast<const float*>(p) + d);
 }
 
+// The pages, once for all that follows: a division per key and use would cost more than the key's products.
+inline void find_tokens(const AttentionTask& task, std::uint32_t end) {
+  std::uint32_t position = 0;
+  for (std::uint32_t block = 0; position < end; ++block) {
+    const std::byte* key = task.kv.layer + task.kv.blocks[block] * task.kv.block_bytes;
+    for (std::uint32_t slot = 0; slot < task.kv.block_tokens && position < end; ++slot, ++position) {
+      task.tokens[position] = key + slot * task.kv.token_bytes;
+    }
+  }
+}
+
 // keys[d][i] = K of position first + i, for 32 positions; zero past the end.
 inline void load_keys(const AttentionTask& task, std::uint32_t first, std::uint32_t end) {
   for (std::uint32_t part = 0; part < kPanel; part += kLanes) {
     const std::byte* key[kLanes];
     for (std::uint32_t i = 0; i < kLanes; ++i) {
-      key[i] = first + part + i < end ? task.kv.key(first + part + i) : nullptr;
+      key[i] = first + part + i < end ? task.tokens[first + part + i] : nullptr;
     }
     for (std::uint32_t d = 0; d < task.head_dim; d += kLanes) {
       Lanes rows[kLanes];
@@ -79,7 +90,7 @@ inline void value_tile(const AttentionTask& task, std::uint32_t row, std::uint32
   }
   const float* weights = task.scores + row * task.score_stride;
   for (std::uint32_t j = begin; j < end; ++j) {
-    const std::byte* v = task.kv.key(j) + task.kv.v_offset;
+    const std::byte* v = task.tokens[j] + task.kv.v_offset;
     Lanes value[kWide];
     for (int c = 0; c < kWide; ++c) value[c] = load_kv(v, task.kv.bf16, d + c * kLanes);
     for (int r = 0; r < kRows; ++r) {
@@ -95,6 +106,9 @@ inline void value_tile(const AttentionTask& task, std::uint32_t row, std::uint32
 template <int kRows>
 inline void sum_values(const AttentionTask& task, std::uint32_t row, std::uint32_t begin, std::uint32_t end) {
   std::uint32_t d = 0;
+  if constexpr (kRows <= 4) {
+    for (; d + 4 * kLanes <= task.head_dim; d += 4 * kLanes) value_tile<kRows, 4>(task, row, d, begin, end);
+  }
   for (; d + 2 * kLanes <= task.head_dim; d += 2 * kLanes) value_tile<kRows, 2>(task, row, d, begin, end);
   for (; d < task.head_dim; d += kLanes) value_tile<kRows, 1>(task, row, d, begin, end);
 }
@@ -121,6 +135,7 @@ inline void in_groups(std::uint32_t rows, Call8 call8, Call4 call4, Call2 call2,
 
 inline void attention(const AttentionTask& task) {
   const std::uint32_t end = task.visible[task.rows - 1];
+  find_tokens(task, end);
   for (std::uint32_t first = 0; first < end; first += kPanel) {
     load_keys(task, first, end);
     in_groups(

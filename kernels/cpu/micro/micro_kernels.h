@@ -44,10 +44,6 @@ struct KvHeadView {
   std::size_t v_offset = 0;     // from a token's K to its V
   std::uint32_t block_tokens = 0;
   bool bf16 = false;
-
-  const std::byte* key(std::uint32_t position) const {
-    return layer + blocks[position / block_tokens] * block_bytes + (position % block_tokens) * token_bytes;
-  }
 };
 
 // Causal attention of some query rows of one sequence that share a KV head.
@@ -58,6 +54,7 @@ struct AttentionTask {
   const std::uint32_t* visible = nullptr;  // [rows] keys that the row sees: position + 1; ascending
   float* scores = nullptr;                 // scratch [rows, score_stride]
   float* keys = nullptr;                   // scratch [head_dim, kPanel]
+  const std::byte** tokens = nullptr;      // scratch [visible keys]: where the K of each position lies
   std::size_t score_stride = 0;            // >= visible keys rounded up to kPanel
   std::uint32_t rows = 0;
   std::uint32_t head_dim = 0;  // a multiple of kLanes

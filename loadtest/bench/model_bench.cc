@@ -1,0 +1,96 @@
+#include "loadtest/bench/model_bench.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace lynx {
+
+void ModelFlags::add_to(CLI::App& app) {
+  app.add_option("--model", folder, "Hugging Face folder")->capture_default_str();
+  app.add_option("--load-format", load_format, "random weights with 'dummy'")
+      ->check(CLI::IsMember({"safetensors", "dummy"}))
+      ->capture_default_str();
+  app.add_option("--kv-dtype", kv_dtype, "of the KV cache")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--threads", threads, "compute threads")->check(CLI::Range(1, 1024))->capture_default_str();
+}
+
+std::unique_ptr<Model> ModelFlags::load() const {
+  ModelOptions options;
+  options.backend.threads = threads;
+  options.load_format = load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
+  return load_model(folder, options);
+}
+
+BenchBatch::BenchBatch(Model& model, KvDtype kv, std::uint32_t sequences, std::uint32_t max_tokens)
+    : model_(model), cache_([&] {
+        constexpr std::uint32_t kBlockTokens = 16;
+        PageLayout layout = page_layout(model.config(), 0, kBlockTokens, kv);
+        layout.blocks = layout.blocks_for(max_tokens) * sequences;
+        return layout;
+      }()) {
+  const std::uint32_t each = cache_.layout().blocks / sequences;
+  for (std::uint32_t s = 0; s < sequences; ++s) {
+    blocks_.emplace_back(each);
+    std::iota(blocks_.back().begin(), blocks_.back().end(), s * each);
+  }
+  next_.resize(sequences);
+}
+
+double BenchBatch::forward(const ForwardBatch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  model_.forward(batch, cache_, result_, nullptr);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double BenchBatch::prefill(std::uint32_t tokens, std::uint32_t chunk) {
+  std::mt19937 random(1);
+  double seconds = 0;
+  for (std::size_t s = 0; s < blocks_.size(); ++s) {
+    std::vector<TokenId> prompt(tokens);
+    for (TokenId& token : prompt) token = random() % model_.config().vocab;
+    for (std::uint32_t at = 0; at < tokens; at += chunk) {
+      const std::uint32_t rows = std::min(chunk, tokens - at);
+      const SequenceRows sequence{0, rows, context_ + at, blocks_[s]};
+      const std::uint32_t last = rows - 1;
+      const std::size_t logit_rows = at + rows == tokens ? 1 : 0;
+      seconds += forward({{prompt.data() + at, rows}, {&sequence, 1}, {&last, logit_rows}, {}, {}});
+    }
+    next_[s] = static_cast<TokenId>(std::max_element(result_.logits.begin(), result_.logits.end()) -
+                                    result_.logits.begin());
+  }
+  context_ += tokens;
+  return seconds;
+}
+
+double BenchBatch::step(const RoutePolicy& policy) {
+  std::vector<SequenceRows> sequences;
+  std::vector<std::uint32_t> rows(next_.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  for (const std::uint32_t row : rows) sequences.push_back({row, 1, context_, blocks_[row]});
+  const double seconds = forward({next_, sequences, rows, {}, policy});
+  ++context_;
+  const std::size_t vocab = model_.config().vocab;
+  for (const std::uint32_t row : rows) {
+    const auto* logits = result_.logits.data() + row * vocab;
+    next_[row] = static_cast<TokenId>(std::max_element(logits, logits + vocab) - logits);
+  }
+  return seconds;
+}
+
+double BenchBatch::step_bytes() const {
+  const ModelConfig& c = model_.config();
+  const double q = double{1} * c.q_heads * c.head_dim;
+  const double kv = double{1} * c.kv_heads * c.head_dim;
+  const double dense = (c.hidden * (2 * q + 2 * kv) + double{1} * c.hidden * c.router.experts) * c.layers;
+  double bytes = 2 * (dense + double{1} * c.vocab * c.hidden);
+  for (const PlanStats& layer : result_.layers)
+    bytes += double{1} * layer.activated_experts * c.expert_bytes();
+  const double token_bytes = 2.0 * cache_.layout().token_bytes() * c.layers;
+  return bytes + token_bytes * context_ * static_cast<double>(next_.size());
+}
+
+}  // namespace lynx

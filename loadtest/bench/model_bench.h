@@ -1,0 +1,56 @@
+// What the benchmarks of a model share: its flags, prompts in a cache of their own, and the bytes of a step.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services/engine/kv_cache.h"
+#include "services/engine/moe_transformer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lynx {
+
+struct ModelFlags {
+  std::string folder = "deploy/model";
+  std::string load_format = "safetensors";
+  std::string kv_dtype = "f32";
+  unsigned threads = 2;
+
+  void add_to(CLI::App& app);
+  std::unique_ptr<Model> load() const;  // throws std::runtime_error
+  KvDtype kv() const { return kv_dtype == "bf16" ? KvDtype::kBf16 : KvDtype::kF32; }
+};
+
+// Sequences of random tokens, each with its own blocks.
+class BenchBatch {
+ public:
+  BenchBatch(Model& model, KvDtype kv, std::uint32_t sequences, std::uint32_t max_tokens);
+
+  // Appends random prompts of that length, exact routing, in chunks; returns the seconds spent in the model.
+  double prefill(std::uint32_t tokens, std::uint32_t chunk);
+  // One greedy token for each sequence; returns the seconds spent in the model.
+  double step(const RoutePolicy& policy);
+
+  const ForwardResult& result() const { return result_; }
+  std::uint32_t context() const { return context_; }
+  // Bytes that the last step read: dense weights, the active experts, and the keys and values of every
+  // sequence.
+  double step_bytes() const;
+
+ private:
+  double forward(const ForwardBatch& batch);
+
+  Model& model_;
+  KvCache cache_;
+  std::vector<std::vector<BlockId>> blocks_;
+  std::vector<TokenId> next_;  // last token of each sequence
+  std::uint32_t context_ = 0;  // tokens of each sequence in the cache
+  ForwardResult result_;
+};
+
+}  // namespace lynx

@@ -1,0 +1,92 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "kernels/bench/roofline.h"
+#include "loadtest/bench/model_bench.h"
+#include "loadtest/bench/subcommands.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::size_t kBeyondCaches = std::size_t{512} << 20;
+
+struct StepFlags {
+  ModelFlags model;
+  std::vector<std::uint32_t> batches = {1, 16};
+  std::string policy = "lynx";
+  std::uint32_t context = 128;
+  std::uint32_t steps = 200;
+};
+
+BenchRow measure(Model& model, const StepFlags& flags, const RoutePolicy& policy, std::uint32_t batch,
+                 double memory_rate) {
+  BenchBatch sequences(model, flags.model.kv(), batch, flags.context + flags.steps + 1);
+  sequences.prefill(flags.context, 512);
+  sequences.step(policy);  // buffers grow here
+  std::vector<double> seconds;
+  double bytes = 0;
+  double experts = 0;
+  for (std::uint32_t i = 0; i < flags.steps; ++i) {
+    seconds.push_back(sequences.step(policy));
+    bytes += sequences.step_bytes() / flags.steps;
+    for (const PlanStats& layer : sequences.result().layers) {
+      experts += double{1} * layer.activated_experts / static_cast<double>(sequences.result().layers.size()) /
+                 flags.steps;
+    }
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double same_size_rate = read_bandwidth(flags.model.threads, static_cast<std::size_t>(bytes));
+  return {.name = "step.b" + std::to_string(batch),
+          .unit = "ms",
+          .value = median * 1e3,
+          .ceiling = bytes / memory_rate * 1e3,
+          .ceiling_is = "reading the step's bytes at the machine's read bandwidth",
+          .target = batch == 1 ? "<= 2.5" : "<= 2.0",
+          .details = {{"best_ms", seconds.front() * 1e3},
+                      {"p90_ms", seconds[seconds.size() * 9 / 10] * 1e3},
+                      {"step_mbytes", bytes / 1e6},
+                      {"experts_per_layer", experts},
+                      {"achieved_gbytes_per_s", bytes / median / 1e9},
+                      {"memory_gbytes_per_s", memory_rate / 1e9},
+                      {"same_size_gbytes_per_s", same_size_rate / 1e9},
+                      {"ratio_to_same_size_buffer", median / (bytes / same_size_rate)}}};
+}
+
+std::vector<BenchRow> run(const StepFlags& flags) {
+  const auto kind = parse_policy_kind(flags.policy);
+  if (!kind) throw std::runtime_error("--policy: " + kind.error().message);
+  const auto model = flags.model.load();
+  if (flags.context + flags.steps + 2 > model->config().context) {
+    throw std::runtime_error("--context and --steps go past the model's context");
+  }
+  const double memory_rate = read_bandwidth(flags.model.threads, kBeyondCaches);
+  std::vector<BenchRow> rows;
+  RoutePolicy policy;
+  policy.kind = *kind;
+  for (const std::uint32_t batch : flags.batches)
+    rows.push_back(measure(*model, flags, policy, batch, memory_rate));
+  return rows;
+}
+
+}  // namespace
+
+Subcommand add_step(CLI::App& app) {
+  const auto flags = std::make_shared<StepFlags>();
+  CLI::App* parser = app.add_subcommand("step", "a decode step against the time to read its bytes");
+  flags->model.add_to(*parser);
+  parser->add_option("--batch", flags->batches, "batch sizes")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  parser->add_option("--policy", flags->policy, "routing policy")->capture_default_str();
+  parser->add_option("--context", flags->context, "tokens before the first step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  parser->add_option("--steps", flags->steps, "steps to time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  return {parser, [flags] { return run(*flags); }};
+}
+
+}  // namespace lynx

@@ -1,0 +1,24 @@
+// The subcommands of lynx-bench, one file each. Each adds its flags to the app and returns what runs it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "loadtest/bench/bench_report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lynx {
+
+struct Subcommand {
+  CLI::App* parser = nullptr;
+  std::function<std::vector<BenchRow>()> run;  // throws std::runtime_error
+};
+
+Subcommand add_step(CLI::App& app);     // a decode step against the time to read its bytes
+Subcommand add_prefill(CLI::App& app);  // a prompt against oneDNN on the same matrix products
+Subcommand add_router(CLI::App& app);   // streamed tokens of a router with stub workers
+
+}  // namespace lynx
