@@ -1,0 +1,79 @@
+#include "common/text/chat_template.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+#include "common/text/template_evaluator.h"
+#include "common/text/template_lexer.h"
+#include "common/text/template_parser.h"
+
+namespace lynx {
+namespace {
+
+using nlohmann::json;
+
+std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+struct ChatTemplate::Impl {
+  jinja::Body body;
+  std::string name;
+  json globals = json::object();  // bos_token and friends
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+ChatTemplate ChatTemplate::parse(const std::string& source, const std::string& name) {
+  try {
+    return ChatTemplate(std::make_unique<Impl>(Impl{jinja::parse_template(source), name, json::object()}));
+  } catch (const jinja::TemplateError& error) {
+    throw std::runtime_error(name + ":" + error.what());
+  }
+}
+
+ChatTemplate ChatTemplate::from_model_folder(const std::string& folder) {
+  const std::filesystem::path config_path = std::filesystem::path(folder) / "tokenizer_config.json";
+  const std::filesystem::path template_path = std::filesystem::path(folder) / "chat_template.jinja";
+  const json config = json::parse(read_all(config_path), nullptr, false);
+  if (!config.is_object()) throw std::runtime_error(config_path.string() + ": is missing or no JSON object");
+
+  const bool beside = std::filesystem::exists(template_path);
+  if (!beside && (!config.contains("chat_template") || !config["chat_template"].is_string()))
+    throw std::runtime_error(config_path.string() + ": chat_template: is missing");
+  ChatTemplate out = beside ? parse(read_all(template_path), template_path.string())
+                            : parse(config["chat_template"], config_path.string() + ": chat_template");
+  for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+    if (!config.contains(key)) continue;
+    const json& token = config[key];
+    out.impl_->globals[key] = token.is_object() ? token.value("content", json()) : token;
+  }
+  return out;
+}
+
+Result<std::string> ChatTemplate::render(const json& messages, bool add_generation_prompt) const {
+  json globals = impl_->globals;
+  globals["messages"] = messages;
+  globals["add_generation_prompt"] = add_generation_prompt;
+  try {
+    return jinja::evaluate(impl_->body, std::move(globals));
+  } catch (const jinja::Raised& raised) {
+    return {ErrorCode::kInvalidArgument, "messages: " + raised.message};
+  } catch (const jinja::TemplateError& error) {
+    return {ErrorCode::kInvalidArgument,
+            "messages do not fit the chat template: " + impl_->name + ":" + error.what()};
+  } catch (const json::exception& error) {
+    return {ErrorCode::kInvalidArgument,
+            std::string("messages do not fit the chat template: ") + error.what()};
+  }
+}
+
+}  // namespace lynx

@@ -1,0 +1,86 @@
+#include "common/text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace lynx {
+namespace {
+
+using nlohmann::json;
+
+TEST(ChatTemplate, EqualsTheReference) {
+  std::ifstream file(std::string(LYNX_SOURCE_DIR) + "/tests/golden/chat_templates.json");
+  const json cases = json::parse(file);
+  ASSERT_GT(cases.size(), 30U);
+  std::size_t errors = 0;
+  for (const json& c : cases) {
+    const auto rendered =
+        ChatTemplate::parse(c["template"], c["name"]).render(c["messages"], c["add_generation_prompt"]);
+    if (c.contains("error")) {
+      ++errors;
+      ASSERT_FALSE(rendered.ok()) << c["name"];
+      EXPECT_NE(rendered.error().message.find(c["error"].get<std::string>()), std::string::npos)
+          << c["name"] << ": " << rendered.error().message;
+    } else {
+      ASSERT_TRUE(rendered.ok()) << c["name"] << ": " << rendered.error().message;
+      EXPECT_EQ(*rendered, c["text"].get<std::string>()) << c["name"];
+    }
+  }
+  EXPECT_GT(errors, 0U);
+}
+
+TEST(ChatTemplate, TheShippedModelHasOne) {
+  const auto chat = ChatTemplate::from_model_folder(std::string(LYNX_SOURCE_DIR) + "/deploy/model");
+  EXPECT_EQ(*chat.render({{{"role", "user"}, {"content", "Hi"}}}, true),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST(ChatTemplate, RefusesAtLoadWithTheLine) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"a\n{% macro x() %}{% endmacro %}", "t:2: the tag 'macro' is not supported"},
+      {"{{ x | sha1 }}", "t:1: the filter 'sha1' is not supported"},
+      {"{{ x is purple }}", "t:1: the test 'purple' is not supported"},
+      {"{{ x.system('ls') }}", "t:1: the method 'system' is not supported"},
+      {"{{ strftime_now('%d') }}", "t:1: the function 'strftime_now' is not supported"},
+      {"\n\n{% if x %}", "t:3: expected {% endif %}"},
+      {"{% for x in y %}{% endif %}", "t:1: expected 'endfor'"},
+      {"{% endif %}", "t:1: 'endif' stands alone"},
+      {"{{ 'x }}", "t:1: a string is not closed"},
+      {"{{ x ", "t:1: a tag is not closed"},
+      {"{{ }}", "t:1: expected a value"},
+      {"{# never closed", "t:1: a comment is not closed"},
+  };
+  for (const auto& [source, message] : bad) {
+    try {
+      ChatTemplate::parse(source, "t");
+      ADD_FAILURE() << source << " was accepted";
+    } catch (const std::runtime_error& error) {
+      EXPECT_EQ(std::string(error.what()).substr(0, std::string(message).size()), message);
+    }
+  }
+}
+
+TEST(ChatTemplate, NothingHangsOrOverflows) {
+  const auto render = [](const std::string& source) {
+    return ChatTemplate::parse(source, "t").render(json::array(), false);
+  };
+  const std::string loops = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+  EXPECT_NE(render(loops).error().message.find("runs too long"), std::string::npos);
+  const std::string grow =
+      "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for a in range(30) %}{% set ns.x = ns.x + ns.x %}"
+      "{{ ns.x }}{% endfor %}";
+  EXPECT_NE(render(grow).error().message.find("too long"), std::string::npos);
+  const std::string silent =
+      "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
+      "endfor %}";
+  EXPECT_NE(render(silent).error().message.find("too long"), std::string::npos);
+  EXPECT_THROW(render("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
+               std::runtime_error);
+  EXPECT_FALSE(
+      render("{{ messages[0].content }}").ok());  // an empty list: the attribute of an undefined value
+  EXPECT_EQ(*render("{{ messages[0] }}{{ nothing }}"), "");
+}
+
+}  // namespace
+}  // namespace lynx
