@@ -7,6 +7,7 @@
 
 #include "common/transport/ucx_address.h"
 #include "common/transport/ucx_info.h"
+#include "common/transport/ucx_log.h"
 
 namespace lynx {
 
@@ -65,6 +66,7 @@ Error ucx_error(ErrorCode code, const std::string& what, ucs_status_t status) {
 
 UcxContext::UcxContext(const UcxConfig& config) {
   config.validate();
+  forward_ucx_log();
   const auto settings = read_config(settings_for(config));
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

@@ -48,7 +48,7 @@ void UcxReceiver::accept(std::span<const std::byte> header, void* data, std::siz
   record.push = std::move(*push);
   record.place = *place;
   record.reply = param.reply_ep;
-  record.started = clock_.now();
+  record.waits_since = clock_.now();
   record.self = std::prev(receives_.end());
   if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return receive(record, data);
   std::memcpy(place->data(), data, size);
@@ -80,6 +80,10 @@ void UcxReceiver::finish(Receive& record, ucs_status_t status) {
   const auto place = record.place;
   ucp_ep_h reply = record.reply;
   receives_.erase(record.self);
+  // The connection moves: what else it owes gets its time anew, since UCX serves the pushes of one connection
+  // side by side.
+  for (Receive& other : receives_)
+    if (other.reply == reply) other.waits_since = clock_.now();
   if (status != UCS_OK) {
     // The connection is lost, and the endpoint with it: there is nobody to answer.
     receiver_.sink->write_done(push.header,
@@ -128,7 +132,7 @@ void UcxReceiver::close_all() { close_overdue(Clock::time_point::max()); }
 void UcxReceiver::close_overdue(Clock::time_point older_than) {
   std::set<ucp_ep_h> overdue;  // first collected: a close completes receives and so changes the list
   for (const Receive& record : receives_)
-    if (record.started <= older_than && !closes_.contains(record.reply)) overdue.insert(record.reply);
+    if (record.waits_since <= older_than && !closes_.contains(record.reply)) overdue.insert(record.reply);
   for (ucp_ep_h reply : overdue) {
     log::warn("a KV payload stays away: closing its connection");
     closes_.emplace(reply, std::make_unique<UcxClose>(reply));

@@ -33,7 +33,7 @@ class UcxReceiver {
     kv_wire::Push push;
     std::span<std::byte> place;
     ucp_ep_h reply = nullptr;  // valid as long as the payload is outstanding
-    Clock::time_point started;
+    Clock::time_point waits_since;
     std::list<Receive>::iterator self;
   };
   struct Answer {  // an acknowledgement on its way

@@ -1,19 +1,26 @@
-// KvTransport over UCX: active messages, eager below rndv_threshold and rendezvous above, each answered by a
-// KvAck.
+// KvTransport over UCX: active messages, eager below rndv_threshold and rendezvous above it, each answered by
+// a KvAck.
 //
-// When the bytes of a push are the owner's again. done() is called only when UCX's send request is terminal.
-// Over TCP and shared memory the rendezvous runs in active messages (RNDV_SCHEME=am): the payload is read by
-// this process alone, inside progress(). A peer that was stopped and wakes up after done() finds a closed
-// connection, not our memory. This is why shared memory runs without single-copy (cma): there the *peer*
-// reads our memory whenever it likes.
+// When the bytes of a push are their owner's again: done() is called only when UCX's send request is
+// terminal. Over TCP and shared memory the rendezvous itself runs in active messages (RNDV_SCHEME=am), so
+// that this process alone reads its bytes, inside progress(). A peer that was stopped and wakes up after
+// done() finds a closed connection, not our memory. For the same reason shared memory runs without single
+// copy (cma), where the peer reads our memory whenever it likes.
 //
-// How a lost peer shows. A dead process: its TCP connection resets, in milliseconds; over shared memory a
-// probe every `keepalive` finds it (UCX's MM_ERROR_HANDLING, off by default). A stopped process shows
-// nothing: a push that passes its deadline closes the connection, and a payload overdue by `receive_timeout`
-// does so on the other side. Endpoints are closed by force and progress() drains them until every request is
-// terminal.
+// How a lost peer shows:
+//   dead     TCP resets in milliseconds; over shared memory a probe every `keepalive` finds out
+//   (MM_ERROR_HANDLING, which
+//            UCX leaves off)
+//   stopped  nothing shows: a push that passes its deadline closes the connection, and on the other side a
+//   payload that is
+//            overdue by `receive_timeout` does
+// Either way the endpoint is closed by force and progress() drains it until every request is terminal; a
+// later push to the same peer waits for that, then connects anew.
 //
-// Why shm is not in `auto`: ... measured in lynx-bench kv.
+// Shared memory is only for those who ask for it (`auto` leaves it out). All senders share one queue in the
+// receiver, and a process that dies in the middle of a write to it leaves it stuck: every later push to that
+// receiver then fails at its deadline until the receiver is restarted. TCP and RDMA have a connection for
+// each peer and no such fault.
 #pragma once
 
 #include <memory>
