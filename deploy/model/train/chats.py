@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from itertools import pairwise
 from pathlib import Path
 
 SMALL_TALK = json.loads(Path(__file__).with_name("small_talk.json").read_text())
@@ -34,7 +35,7 @@ def definition(entry: str, r: random.Random) -> Turn | None:
     body = re.sub(r"^(<[^>]+>|(n|v|adj|adv)\b)\s*", "", body)
     sense = re.split(r"\s\d\d?:\s", re.sub(r"^1:\s", "", body.strip()))[0].strip(" ;")
     sense = shorten(sense, 240)
-    if len(sense) < 20 or not word[:1].isalpha():
+    if len(sense) < 20 or not re.fullmatch(r"[A-Za-z][A-Za-z -]{1,30}", word):
         return None
     return r.choice(["What does {} mean?", "Define {}.", "What is {}?", "Define the word {}."]).format(word), sense
 
@@ -67,14 +68,17 @@ def code_block(block: str, language: str, r: random.Random) -> Turn | None:
 def turns_of(document: dict, r: random.Random) -> list[Turn]:
     """The conversations, at most four, that one corpus document gives."""
     paragraphs = document["text"].split("\n\n")
-    if document["kind"] == "dictionary":
+    turns: list[Turn | None] = []
+    if document["package"] in ("dict-wn", "dict-foldoc"):
         turns = [definition(paragraphs[0], r)]
-    elif document["kind"] == "code":
-        turns = [code_block(p, LANGUAGES[document["package"]], r) for p in r.sample(paragraphs, min(2, len(paragraphs)))]
+    elif document["package"] in LANGUAGES:
+        turns = [
+            code_block(p, LANGUAGES[document["package"]], r) for p in r.sample(paragraphs, min(2, len(paragraphs)))
+        ]
     elif document["package"] == "fortunes":
         turns = [(r.choice(["Tell me a saying.", "Say something wise.", "Tell me something funny."]), document["text"])]
-    else:
-        pairs = list(zip(paragraphs, paragraphs[1:]))
+    elif document["kind"] == "prose":
+        pairs = list(pairwise(paragraphs))
         r.shuffle(pairs)
         turns = [explanation(*pair, r) for pair in pairs[:12]]
         turns += [continuation(p, r) for p in r.sample(paragraphs, min(4, len(paragraphs)))]

@@ -19,7 +19,9 @@ from readers import LICENCE, READERS
 
 SHORTEST_DOCUMENT = 200
 LONGEST_LINE = 4_000
-PUNCTUATION = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "‐": "-", "‑": "-", "−": "-", "\xa0": " ", "\x00": None})
+PUNCTUATION = str.maketrans(
+    {"‘": "'", "’": "'", "“": '"', "”": '"', "‐": "-", "‑": "-", "−": "-", "\xa0": " ", "\x00": None}
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,11 @@ def read_file(job: tuple[Source, Path]) -> list[list[str]]:
 
 def files_of(source: Source, root: Path) -> list[Path]:
     """The package's matching files in an order that depends on their names alone, so that a cap takes a fair sample."""
-    found = [p for p in root.rglob("*") if p.is_file() and not p.is_symlink() and re.search(source.path, str(p).removesuffix(".gz"))]
+    found = [
+        p
+        for p in root.rglob("*")
+        if p.is_file() and not p.is_symlink() and re.search(source.path, str(p).removesuffix(".gz"))
+    ]
     return sorted(found, key=lambda p: hashlib.md5(str(p.relative_to(root)).encode()).digest())
 
 
@@ -123,7 +129,10 @@ def main() -> None:
         for source in sources():
             count = size = 0
             for text in documents_of(source, arguments.work, pool, seen):
-                out.write(json.dumps({"package": source.package, "kind": source.kind, "text": text}, ensure_ascii=False) + "\n")
+                out.write(
+                    json.dumps({"package": source.package, "kind": source.kind, "text": text}, ensure_ascii=False)
+                    + "\n"
+                )
                 count, size = count + 1, size + len(text)
             print(f"{source.package:28} {source.kind:10} {count:7} documents {size / 1e6:6.1f} MB", flush=True)
 

@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of tokenizer.json")
     parser.add_argument("--out", type=Path, required=True, help="folder for the streams, one .npy each")
-    parser.add_argument("--examples", type=int, default=6_000_000, help="task documents to generate")
+    parser.add_argument("--examples", type=int, default=3_000_000, help="task documents to generate")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ import tasks
 from documents import UNCOUNTED, user_prompt
 
 END_OF_TEXT = 0
+ROWS = 2048  # prompts that generate together
 TEXT_PROMPTS = (
     "The function returns", "Once upon a time", "The purpose of this chapter is", "The king looked at the",
     "def read_file(path):\n", "func (r *Reader) Read(", "To install the package,", "Freedom is",
@@ -94,15 +95,22 @@ def held_out(subject: Subject, pieces: list[list[int]], tokens: int) -> dict:
 @torch.no_grad()
 def exact_match(subject: Subject, examples: int) -> dict:
     """Greedy answers that equal the right one, in plain and in chat form, for each kind."""
-    result = {}
+    drawn = []
     for name, kind in tasks.KINDS.items():
         r = random.Random(f"evaluation {name}")
-        drawn = [kind(r) for _ in range(examples)]
-        forms = {"plain": [q + "\n" for q, _ in drawn], "chat": [user_prompt(q) for q, _ in drawn]}
-        result[name] = {}
-        for form, prompts in forms.items():
-            answers = subject.complete(prompts, do_sample=False, max_new_tokens=96)
-            result[name][form] = sum(a.strip() == right for a, (_, right) in zip(answers, drawn)) / examples
+        drawn += [(name, *kind(r)) for _ in range(examples)]
+    result = {name: {} for name in tasks.KINDS}
+    for form, prompt in {"plain": "{}\n".format, "chat": user_prompt}.items():
+        right = dict.fromkeys(tasks.KINDS, 0)
+        for start in range(0, len(drawn), ROWS):
+            part = drawn[start : start + ROWS]
+            answers = subject.complete(
+                [prompt(question) for _, question, _ in part], do_sample=False, max_new_tokens=96
+            )
+            for (name, _, expected), answer in zip(part, answers, strict=True):
+                right[name] += answer.strip() == expected
+        for name in result:
+            result[name][form] = right[name] / examples
     mean = {form: sum(kind[form] for kind in result.values()) / len(result) for form in ("plain", "chat")}
     return {"examples": examples, "kinds": result, "mean": {**mean, "all": (mean["plain"] + mean["chat"]) / 2}}
 
@@ -133,14 +141,16 @@ def union_of_experts(subject: Subject, pieces: list[list[int]], sizes=(1, 2, 4, 
 def samples(subject: Subject) -> list[dict]:
     torch.manual_seed(0)
     chats = [
-        subject.tokenizer.apply_chat_template([{"role": "user", "content": p}], tokenize=False, add_generation_prompt=True)
+        subject.tokenizer.apply_chat_template(
+            [{"role": "user", "content": p}], tokenize=False, add_generation_prompt=True
+        )
         for p in CHAT_PROMPTS
     ]
     sampled = {"do_sample": True, "temperature": 0.7, "top_p": 0.9, "max_new_tokens": 96}
     texts = subject.complete(list(TEXT_PROMPTS), **sampled)
     replies = subject.complete(chats, do_sample=False, max_new_tokens=96)
-    return [{"prompt": p, "text": t} for p, t in zip(TEXT_PROMPTS, texts)] + [
-        {"user": p, "assistant": t} for p, t in zip(CHAT_PROMPTS, replies)
+    return [{"prompt": p, "text": t} for p, t in zip(TEXT_PROMPTS, texts, strict=True)] + [
+        {"user": p, "assistant": t} for p, t in zip(CHAT_PROMPTS, replies, strict=True)
     ]
 
 

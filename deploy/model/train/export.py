@@ -81,7 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--average", action="store_true", help="the running average: better while the learning rate is high")
+    parser.add_argument(
+        "--average", action="store_true", help="the running average: better while the learning rate is high"
+    )
     arguments = parser.parse_args()
     state = torch.load(arguments.checkpoint, map_location="cpu")
     tensors: dict[str, Tensor] = {}

@@ -11,7 +11,8 @@ from lxml import html as lxml_html
 BLOCKS = ("p", "li", "dt", "dd", "pre", "h1", "h2", "h3", "h4", "blockquote", "div")
 FURNITURE = re.compile(r"nav|sidebar|footer|header-|related|toc|breadcrumb|index|search|copyright|linenos", re.I)
 LICENCE = re.compile(
-    r"copyright|licen[sc]e|all rights reserved|redistribut|warrant(y|ies)|permission is (hereby )?granted|\bSPDX\b", re.I
+    r"copyright|licen[sc]e|all rights reserved|redistribut|warrant(y|ies)|permission is (hereby )?granted|\bSPDX\b",
+    re.I,
 )
 
 

@@ -48,7 +48,9 @@ def reversal(r: random.Random) -> tuple[str, str]:
 def look_up(r: random.Random) -> tuple[str, str]:
     table = {key: r.randrange(100) for key in r.sample(WORDS, r.randrange(3, 7))}
     key = r.choice(list(table))
-    return r.choice(["{} What is the value of {}?", "Given {}, look up {}."]).format(json.dumps(table), key), str(table[key])
+    return r.choice(["{} What is the value of {}?", "Given {}, look up {}."]).format(json.dumps(table), key), str(
+        table[key]
+    )
 
 
 def sorting(r: random.Random) -> tuple[str, str]:
@@ -67,22 +69,27 @@ def word_problem(r: random.Random) -> tuple[str, str]:
     name, things = r.choice(NAMES), r.choice(THINGS)
     a, b, c = r.randrange(10, 90), r.randrange(1, 10), r.randrange(1, 60)
     verb_less, verb_more = r.choice(["loses", "gives away", "sells"]), r.choice(["finds", "buys", "gets"])
-    question = f"{name} has {a} {things}, {verb_less} {b} and then {verb_more} {c}. How many {things} does {name} have now?"
+    question = (
+        f"{name} has {a} {things}, {verb_less} {b} and then {verb_more} {c}. How many {things} does {name} have now?"
+    )
     return question, f"{a} - {b} = {a - b}. {a - b} + {c} = {a - b + c}. {name} has {a - b + c} {things}."
 
 
 def price_problem(r: random.Random) -> tuple[str, str]:
     name, things = r.choice(NAMES), r.choice(THINGS)
     count, price, paid = r.randrange(2, 10), r.randrange(2, 10), 100
+    cost, change = count * price, paid - count * price
     question = f"{name} buys {count} {things} at {price} dollars each and pays with {paid} dollars. What is the change?"
-    return question, f"{count} * {price} = {count * price}. {paid} - {count * price} = {paid - count * price}. The change is {paid - count * price} dollars."
+    return question, f"{count} * {price} = {cost}. {paid} - {cost} = {change}. The change is {change} dollars."
 
 
 def iso_date(r: random.Random) -> tuple[str, str]:
     year, month, day = r.randrange(1900, 2100), r.randrange(1, 13), r.randrange(1, 29)
     name = MONTHS[month - 1]
     written = r.choice([f"{day:02}/{month:02}/{year}", f"{day} {name} {year}", f"{name} {day}, {year}"])
-    return r.choice(["Write the date {} in ISO format.", "ISO date of {}?"]).format(written), f"{year}-{month:02}-{day:02}"
+    return r.choice(["Write the date {} in ISO format.", "ISO date of {}?"]).format(
+        written
+    ), f"{year}-{month:02}-{day:02}"
 
 
 def python_max(r: random.Random) -> tuple[str, str]:

@@ -39,7 +39,9 @@ class Progress:
 
 def learning_rate(settings: Settings, progress: Progress) -> float:
     rest = 1 - progress.seconds / settings.seconds
-    return settings.learning_rate * min((progress.step + 1) / settings.warm_up_steps, max(rest, 0) / settings.decay_share, 1)
+    return settings.learning_rate * min(
+        (progress.step + 1) / settings.warm_up_steps, max(rest, 0) / settings.decay_share, 1
+    )
 
 
 class Trainer:
@@ -102,7 +104,7 @@ class Trainer:
             "settings": asdict(self.settings),
             "progress": asdict(self.progress),
             "model": self.model.state_dict(),
-            "average": dict(zip(names, self.average)),
+            "average": dict(zip(names, self.average, strict=True)),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
         torch.save(state, path.with_suffix(".new"))
@@ -112,7 +114,7 @@ class Trainer:
         state = torch.load(path, map_location=self.device)
         self.model.load_state_dict(state["model"])
         self.average = list(state["average"].values())
-        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.progress = Progress(**state["progress"])
         torch.manual_seed(self.settings.seed + self.progress.step)
