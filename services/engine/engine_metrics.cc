@@ -1,0 +1,67 @@
+#include "services/engine/engine_metrics.h"
+
+namespace lynx {
+namespace {
+
+constexpr const char* kUnique = "unique_experts";
+constexpr const char* kUniqueHelp =
+    "Distinct experts of one layer in one step: routed by the model, and activated after remapping";
+constexpr const char* kBytes = "expert_bytes_total";
+constexpr const char* kBytesHelp = "Bytes of expert weights: read by steps, and avoided by remapping";
+
+const std::vector<double>& row_bounds() {
+  static const std::vector<double> bounds{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+  return bounds;
+}
+
+}  // namespace
+
+EngineMetrics::EngineMetrics(MetricsRegistry& registry)
+    : routed_(registry.histogram(kUnique, kUniqueHelp, expert_count_bounds(), {{"stage", "routed"}})),
+      activated_(registry.histogram(kUnique, kUniqueHelp, expert_count_bounds(), {{"stage", "activated"}})),
+      retained_mass_(
+          registry.histogram("retained_router_mass",
+                             "Router probability that the plan keeps of the exact top-k, mean of the rows of "
+                             "one layer in one step",
+                             ratio_bounds())),
+      bytes_read_(registry.counter(kBytes, kBytesHelp, {{"kind", "read"}})),
+      bytes_avoided_(registry.counter(kBytes, kBytesHelp, {{"kind", "avoided"}})),
+      assignments_(registry.counter("assignments_total", "Token-to-expert assignments")),
+      remapped_(registry.counter("remapped_assignments_total",
+                                 "Assignments moved onto an expert outside the row's top-k")) {
+  for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
+    const Labels labels{{"phase", phase == Phase::kPrefill ? "prefill" : "decode"}};
+    ByPhase& by = phases_[static_cast<std::size_t>(phase)];
+    by.step_seconds =
+        &registry.histogram("step_seconds", "Duration of one engine step", token_seconds_bounds(), labels);
+    by.batch_size = &registry.histogram("batch_size", "Sequences of one step", expert_count_bounds(), labels);
+    by.step_rows = &registry.histogram("step_rows", "Tokens that one step computed", row_bounds(), labels);
+  }
+}
+
+void EngineMetrics::observe_step(Phase phase, std::uint32_t sequences, const StepOutcome& outcome,
+                                 std::size_t expert_bytes, double seconds) {
+  const ByPhase& by = phases_[static_cast<std::size_t>(phase)];
+  by.step_seconds->Observe(seconds);
+  by.batch_size->Observe(sequences);
+  by.step_rows->Observe(outcome.rows);
+  for (const PlanStats& layer : outcome.layers) {
+    observe_layer(layer, expert_bytes);
+    retained_mass_.Observe(layer.retained_mass_sum / outcome.rows);
+  }
+}
+
+void EngineMetrics::observe_layer(const PlanStats& layer, std::size_t expert_bytes) {
+  routed_.Observe(layer.routed_experts);
+  activated_.Observe(layer.activated_experts);
+  bytes_read_.Increment(static_cast<double>(layer.activated_experts * expert_bytes));
+  // Rows of a batch may be filled up to k with experts that nobody routed to, so the difference can be
+  // negative.
+  if (layer.routed_experts > layer.activated_experts)
+    bytes_avoided_.Increment(
+        static_cast<double>((layer.routed_experts - layer.activated_experts) * expert_bytes));
+  assignments_.Increment(layer.assignments);
+  remapped_.Increment(layer.remapped);
+}
+
+}  // namespace lynx

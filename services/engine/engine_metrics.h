@@ -1,0 +1,40 @@
+// The engine's metrics (design section 10). Observed by the engine thread, scraped from the IO thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "common/metrics/registry.h"
+#include "services/engine/sequence.h"
+#include "services/engine/step_runner.h"
+
+namespace lynx {
+
+class EngineMetrics {
+ public:
+  explicit EngineMetrics(MetricsRegistry& registry);
+
+  // expert_bytes: of one expert in one layer.
+  void observe_step(Phase phase, std::uint32_t sequences, const StepOutcome& outcome,
+                    std::size_t expert_bytes, double seconds);
+
+ private:
+  struct ByPhase {
+    prometheus::Histogram* step_seconds = nullptr;
+    prometheus::Histogram* batch_size = nullptr;
+    prometheus::Histogram* step_rows = nullptr;
+  };
+
+  void observe_layer(const PlanStats& layer, std::size_t expert_bytes);
+
+  std::array<ByPhase, 2> phases_;
+  prometheus::Histogram& routed_;
+  prometheus::Histogram& activated_;
+  prometheus::Histogram& retained_mass_;
+  prometheus::Counter& bytes_read_;
+  prometheus::Counter& bytes_avoided_;
+  prometheus::Counter& assignments_;
+  prometheus::Counter& remapped_;
+};
+
+}  // namespace lynx

@@ -1,0 +1,58 @@
+// Carries out one planned step on a model: lays the rows out, runs the forward pass, samples, and moves the
+// sequences on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "services/engine/kv_cache.h"
+#include "services/engine/model.h"
+#include "services/engine/sampler.h"
+#include "services/engine/scheduler.h"
+#include "services/engine/step_cost.h"
+
+namespace lynx {
+
+struct SampledRow {
+  SequenceId sequence = 0;
+  bool leaves = false;             // Sequence::one_token
+  Result<SampledTokenData> token;  // an error ends this sequence alone
+};
+
+struct StepOutcome {
+  std::vector<SampledRow> sampled;    // the sequences whose last uncached token was in this step
+  std::span<const PlanStats> layers;  // valid until the next run
+  std::uint32_t rows = 0;
+  StepWork work;
+};
+
+// Engine thread. The model and the cache outlive it.
+class StepRunner {
+ public:
+  // policy: of decode steps; prefill steps are always exact.
+  StepRunner(Model& model, KvCache& cache, const RoutePolicy& policy)
+      : model_(model), cache_(cache), policy_(policy) {}
+
+  // Throws what the model throws (memory); the sequences are then unchanged.
+  StepOutcome run(const StepPlan& plan, LayerObserver* observer);
+
+ private:
+  void lay_out(const StepPlan& plan);
+  ForwardBatch batch_of(const StepPlan& plan) const;
+  StepWork work_of(const StepPlan& plan) const;
+  void advance(const StepPlan& plan, StepOutcome& outcome);
+  Result<SampledTokenData> sample(Sequence& sequence, std::span<const float> logits);
+
+  Model& model_;
+  KvCache& cache_;
+  const RoutePolicy policy_;
+  Sampler sampler_;
+  ForwardResult result_;
+  std::vector<TokenId> tokens_;  // [T]
+  std::vector<SequenceRows> rows_;
+  std::vector<std::uint32_t> logit_rows_;  // [R]
+  std::vector<std::uint8_t> exact_;        // [T]
+};
+
+}  // namespace lynx

@@ -1,0 +1,110 @@
+#include "tests/services/engine/fake_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+
+namespace lynx::testing {
+namespace {
+
+constexpr std::uint32_t kHeadDim = 4;
+
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
+  config_.architecture = "Fake";
+  config_.vocab = options_.vocab;
+  config_.hidden = 8;
+  config_.layers = options_.layers;
+  config_.q_heads = config_.kv_heads = 1;
+  config_.head_dim = kHeadDim;
+  config_.moe_intermediate = 4;
+  config_.router = {16, 2, true, RouterKind::kSoftmax};
+  config_.context = options_.context;
+  config_.eos = options_.eos;
+}
+
+PageLayout FakeModel::layout(std::uint32_t blocks, const FakeModelOptions& options) {
+  PageLayout layout;
+  layout.layers = options.layers;
+  layout.blocks = blocks;
+  layout.block_tokens = 4;
+  layout.kv_heads = 1;
+  layout.head_dim = kHeadDim;
+  return layout;
+}
+
+void FakeModel::forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
+                        LayerObserver* observer) {
+  if (std::find(batch.tokens.begin(), batch.tokens.end(), options_.throw_token) != batch.tokens.end())
+    throw std::bad_alloc();
+  const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
+  const std::uint32_t routed = std::min(config_.router.experts, rows * config_.router.top_k);
+  const bool off = batch.policy.kind == PolicyKind::kOff;
+  result.layers.assign(config_.layers, {routed, off ? routed : std::max(2U, routed / 2), rows * 2,
+                                        off ? 0U : rows, static_cast<double>(rows), 1});
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
+    if (options_.on_layer) options_.on_layer(layer);
+    write_kv(batch, cache, layer);
+    if (observer != nullptr) observer->layer_done(layer);
+  }
+  result.logits.clear();
+  for (const std::uint32_t row : batch.logit_rows) {
+    const auto owner =
+        std::find_if(batch.sequences.begin(), batch.sequences.end(),
+                     [&](const SequenceRows& s) { return row >= s.first_row && row < s.first_row + s.rows; });
+    const std::uint64_t seed = digest(*owner, owner->context + row - owner->first_row, cache);
+    const bool bad = batch.tokens[row] == options_.nan_token;
+    for (std::uint32_t token = 0; token < config_.vocab; ++token)
+      result.logits.push_back(bad ? std::numeric_limits<float>::quiet_NaN()
+                                  : static_cast<float>(mix(seed + token) >> 40) * 0x1p-21F);
+  }
+}
+
+void FakeModel::write_kv(const ForwardBatch& batch, KvCache& cache, std::uint32_t layer) const {
+  const PageLayout& layout = cache.layout();
+  for (const SequenceRows& s : batch.sequences) {
+    for (std::uint32_t i = 0; i < s.rows; ++i) {
+      const std::uint32_t position = s.context + i;
+      const BlockId block = s.blocks[position / layout.block_tokens];
+      const std::uint32_t slot = position % layout.block_tokens;
+      float k[kHeadDim];
+      float v[kHeadDim];
+      for (std::uint32_t d = 0; d < kHeadDim; ++d) {
+        const std::uint64_t h = mix((std::uint64_t{layer} << 48) + (std::uint64_t{position} << 24) +
+                                    batch.tokens[s.first_row + i] * 8 + d);
+        k[d] = static_cast<float>(h & 0xFFFFF);
+        v[d] = static_cast<float>(h >> 44);
+      }
+      std::memcpy(cache.at(layout.k_offset(layer, block, slot)), k, sizeof k);
+      std::memcpy(cache.at(layout.v_offset(layer, block, slot)), v, sizeof v);
+    }
+  }
+}
+
+std::uint64_t FakeModel::digest(const SequenceRows& rows, std::uint32_t position, KvCache& cache) const {
+  const PageLayout& layout = cache.layout();
+  std::uint64_t hash = 1;
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
+    for (std::uint32_t p = 0; p <= position; ++p) {
+      const BlockId block = rows.blocks[p / layout.block_tokens];
+      for (const std::size_t offset : {layout.k_offset(layer, block, p % layout.block_tokens),
+                                       layout.v_offset(layer, block, p % layout.block_tokens)}) {
+        std::uint64_t words[2];
+        static_assert(sizeof words == kHeadDim * sizeof(float));
+        std::memcpy(words, cache.at(offset), sizeof words);
+        hash = mix(mix(hash ^ words[0]) ^ words[1]);
+      }
+    }
+  }
+  return hash;
+}
+
+}  // namespace lynx::testing
