@@ -1,0 +1,53 @@
+#include "services/decode/decode_config.h"
+
+namespace lynx {
+namespace {
+
+void check(bool fits, const std::string& field, const std::string& wanted) {
+  if (!fits) throw ConfigError(field + ": " + wanted);
+}
+
+}  // namespace
+
+void DecodeConfig::describe(ConfigFields& f) {
+  worker.describe(f);
+  f.section("");
+  f.field("max_batch", &max_batch, "sequences of one step");
+  f.field("max_waiting", &max_waiting,
+          "sequences beyond the batch that may hold blocks: on their way or waiting");
+  f.field("lease_timeout", &lease_timeout,
+          "how long a prompt's KV may take to arrive, its prefill's queue included");
+  f.section("lynx");
+  f.field("policy", &policy, "of expert routing: lynx; to compare: off, share, oea, xshare, top_k_reduced");
+  f.field("window", &window, "lynx: W in nats; 0 = half of ln(experts / top-k)");
+  f.field("bins", &bins, "lynx: beta; 0 = 1 + ceil(log2(experts / top-k))");
+  f.field("share", &share, "share: c, an expert stays if some row gives it c/k of its own mass");
+  f.field("keep", &keep, "oea, top_k_reduced: ranks of each row that stay");
+  f.field("budget", &budget, "xshare: experts of a batch; 0 = half");
+}
+
+void DecodeConfig::validate() const {
+  worker.validate();
+  check(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
+  check(lease_timeout.count() > 0, "lease_timeout", "must be above 0");
+  const auto kind = parse_policy_kind(policy);
+  check(kind.ok(), "lynx.policy", kind.ok() ? "" : kind.error().message);
+  check(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
+  check(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
+  check(keep > 0, "lynx.keep", "must be above 0");
+}
+
+RoutePolicy DecodeConfig::route_policy() const {
+  RoutePolicy out;
+  out.kind = *parse_policy_kind(policy);
+  out.window = static_cast<float>(window);
+  out.bins = bins;
+  out.share = static_cast<float>(share);
+  out.keep = keep;
+  out.budget = budget;
+  return out;
+}
+
+DecodeSettings DecodeConfig::settings() const { return {max_batch + max_waiting, lease_timeout}; }
+
+}  // namespace lynx

@@ -1,0 +1,34 @@
+// Every setting of the decode worker, listed once (see common/config).
+#pragma once
+
+#include <string>
+
+#include "kernels/lynx/policy.h"
+#include "services/decode/decode_service.h"
+#include "services/worker/worker_config.h"
+
+namespace lynx {
+
+struct DecodeConfig {
+  WorkerConfig worker;
+  std::uint32_t max_batch = 16;
+  std::uint32_t max_waiting = 16;
+  std::chrono::milliseconds lease_timeout{30'000};
+
+  std::string policy = "lynx";
+  double window = 0;
+  std::uint32_t bins = 0;
+  double share = RoutePolicy{}.share;
+  std::uint32_t keep = RoutePolicy{}.keep;
+  std::uint32_t budget = 0;
+
+  void describe(ConfigFields& fields);
+  void validate() const;             // throws ConfigError naming the field
+  RoutePolicy route_policy() const;  // after validate()
+  DecodeSettings settings() const;
+};
+
+// Runs the worker until it is told to stop; returns the exit code. Throws what is wrong at start-up.
+int run_decode(const DecodeConfig& config);
+
+}  // namespace lynx

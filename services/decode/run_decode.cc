@@ -1,0 +1,26 @@
+#include "common/core/log.h"
+#include "common/transport/ucx_transport.h"
+#include "services/decode/decode_config.h"
+#include "services/worker/run_worker.h"
+
+namespace lynx {
+
+int run_decode(const DecodeConfig& config) {
+  WorkerPlan plan;
+  plan.service = "decode";
+  plan.role = proto::Role::DECODE;
+  plan.config = config.worker;
+  plan.engine.limits.max_batch = config.max_batch;
+  plan.engine.policy = config.route_policy();
+  plan.step_rows = config.max_batch;
+  plan.make_role = [&config](const RoleContext& context) {
+    auto service = std::make_unique<DecodeService>(config.settings(), context.parts);
+    const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};
+    auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock, receiver);
+    return WorkerRole{std::move(service), std::move(transport)};
+  };
+  log::info("expert routing: {}", to_string(plan.engine.policy.kind));
+  return run_worker(std::move(plan));
+}
+
+}  // namespace lynx

@@ -1,0 +1,286 @@
+#include "services/prefill/prefill_service.h"
+
+#include <algorithm>
+
+#include "common/core/log.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::chrono::milliseconds kSoonestRetry{10};
+constexpr std::chrono::milliseconds kLatestRetry{30'000};
+constexpr double kUnknownSecondsPerToken = 1e-3;
+
+// Recent mean over about ten values.
+void follow(double& mean, double value) { mean = mean == 0 ? value : mean + 0.1 * (value - mean); }
+
+}  // namespace
+
+PrefillService::PrefillService(const PrefillSettings& settings, WorkerParts parts, KvTransport& transport,
+                               PrefillMetrics& metrics)
+    : settings_(settings), parts_(std::move(parts)), transport_(transport), metrics_(metrics) {}
+
+void PrefillService::on_frame(LinkId link, proto::Frame::Reader frame) {
+  if (frame.isPrefill()) {
+    accept(link, frame.getPrefill());
+  } else if (frame.isCancel()) {
+    const auto found = by_wire_.find({link, frame.getCancel().getRequest()});
+    if (found != by_wire_.end()) cancel(found->second);
+  } else if (!frame.isPing()) {
+    log::warn("a router sent a frame that is not for a prefill worker (kind {})",
+              static_cast<int>(frame.which()));
+  }
+}
+
+void PrefillService::on_link_down(LinkId link) {
+  std::vector<SequenceId> lost;
+  for (auto it = by_wire_.lower_bound({link, 0}); it != by_wire_.end() && it->first.link == link; ++it)
+    lost.push_back(it->second);
+  for (const SequenceId id : lost) cancel(id);
+}
+
+void PrefillService::accept(LinkId link, proto::Prefill::Reader frame) {
+  const WireId wire{link, frame.getRequest()};
+  Result<wire::PrefillRequest> in = wire::read_prefill(frame);
+  if (!in) return tell_ended(wire, in.error());
+  if (by_wire_.contains(wire)) return tell_ended(wire, {ErrorCode::kInternal, "the request id is in use"});
+  if (const Status status = check(*in); !status) return tell_ended(wire, status.error());
+  if (draining_) return busy(wire, "draining");
+  if (queue_.size() >= settings_.queue_limit) return busy(wire, "queue_full");
+
+  meet(in->decode);
+  const SequenceId id = next_id_++;
+  Request& request = requests_[id];
+  request.wire = wire;
+  request.length = static_cast<std::uint32_t>(in->head.tokens.size());
+  request.arrived = parts_.clock.now();
+  request.deadline = request.arrived + std::min(in->head.deadline, in->lease_deadline);
+  request.in = std::move(*in);
+  tokens_waiting_ += request.length;
+  by_wire_.emplace(wire, id);
+  queue_.emplace(request.deadline, id);
+  pump_queue();
+}
+
+Status PrefillService::check(const wire::PrefillRequest& in) const {
+  if (Status status = check_request(in.head.tokens, in.head.generated, in.head.sampling, parts_.model);
+      !status)
+    return status;
+  const std::uint32_t blocks =
+      parts_.cache.layout().blocks_for(static_cast<std::uint32_t>(in.head.tokens.size()));
+  if (in.lease_blocks.size() != blocks)
+    return {ErrorCode::kIncompatible, "the lease has " + std::to_string(in.lease_blocks.size()) +
+                                          " blocks, the prompt fills " + std::to_string(blocks)};
+  if (blocks > parts_.ledger.total_blocks())
+    return {ErrorCode::kInvalidArgument, "the prompt needs " + std::to_string(blocks) +
+                                             " KV blocks, the pool has " +
+                                             std::to_string(parts_.ledger.total_blocks())};
+  return {};
+}
+
+// A decode worker that restarted has a new incarnation (they grow with time): pushes to its former life
+// cannot succeed.
+void PrefillService::meet(const KvPeer& peer) {
+  const auto [known, fresh] = peers_.try_emplace(peer.worker, peer);
+  if (fresh || known->second.incarnation >= peer.incarnation) return;
+  log::info("decode worker '{}' restarted: pushes to its former life are given up", peer.worker);
+  transport_.forget(known->second);
+  known->second = peer;
+}
+
+void PrefillService::pump_queue() {
+  while (!queue_.empty()) {
+    const auto next = queue_.begin();
+    Request& request = requests_.at(next->second);
+    const Result<LeaseTicket> ticket =
+        parts_.ledger.allocate(next->second, parts_.cache.layout().blocks_for(request.length));
+    if (!ticket) return;  // no room now: what runs will free some
+    const SequenceId id = next->second;
+    queue_.erase(next);
+    start(id, request, *ticket);
+  }
+}
+
+void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& ticket) {
+  const auto blocks = parts_.ledger.find(ticket.id)->blocks;
+  request.own_lease = ticket.id;
+  request.blocks.assign(blocks.begin(), blocks.end());
+  Sequence sequence;
+  sequence.id = id;
+  sequence.tokens = std::move(request.in.head.tokens);
+  sequence.prompt_tokens = request.length - request.in.head.generated;
+  sequence.blocks = request.blocks;
+  sequence.sampling = std::move(request.in.head.sampling);
+  sequence.deadline = request.deadline;
+  sequence.one_token = true;
+  request.in_engine = parts_.submit(AdmitSequence{std::move(sequence)});
+  if (!request.in_engine) fail(id, {ErrorCode::kUnavailable, "the engine takes no more sequences"});
+}
+
+void PrefillService::on_layer(const LayerDone& layer) {
+  for (const ChunkPart& part : *layer.parts) push_part(layer, part);
+}
+
+void PrefillService::push_part(const LayerDone& layer, const ChunkPart& part) {
+  const auto found = requests_.find(part.sequence);
+  if (found == requests_.end() || found->second.ended) return;
+  Request& request = found->second;
+  if (!request.started) request.started = layer.step_started;
+  const PageLayout& layout = parts_.cache.layout();
+  std::vector<BlockRun> runs =
+      runs_completed_by(part, layout.block_tokens, request.blocks, request.in.lease_blocks);
+  if (part.last && layer.layer + 1 == layout.layers) {
+    request.last_run = runs.back();  // the last chunk always completes a block: the prompt's last
+    runs.pop_back();
+  }
+  for (const BlockRun& run : runs) push_run(part.sequence, request, layer.layer, run, std::nullopt);
+}
+
+void PrefillService::push_run(SequenceId id, Request& request, std::uint32_t layer, const BlockRun& run,
+                              std::optional<SampledTokenData> first_token) {
+  const auto now = parts_.clock.now();
+  KvPush push;
+  push.peer = request.in.decode;
+  push.header.lease = request.in.lease;
+  push.header.kv_layout = parts_.cache.layout().fingerprint();
+  push.header.layer = layer;
+  push.header.first_block = run.target;
+  push.header.blocks = run.blocks;
+  push.header.first_token = std::move(first_token);
+  push.bytes = parts_.cache.run(layer, run.source, run.blocks);
+  push.deadline = std::min(request.deadline, now + settings_.push_timeout);
+  ++request.pushes_under_way;
+  const std::size_t number = request.timeline.posted(now);
+  transport_.push(std::move(push),
+                  [this, id, number](const Result<std::uint64_t>& bytes) { pushed(id, number, bytes); });
+}
+
+void PrefillService::pushed(SequenceId id, std::size_t push, const Result<std::uint64_t>& bytes) {
+  Request& request = requests_.at(id);  // it stays while pushes are under way
+  --request.pushes_under_way;
+  request.timeline.finished(push, parts_.clock.now());
+  if (bytes) {
+    request.bytes += *bytes;
+    metrics_.pushed(*bytes, transport_.transport_name());
+  } else if (!request.ended) {
+    parts_.metrics.transfer_failed(bytes.error().code);
+    fail(id, bytes.error());
+    return;
+  }
+  settle(id);
+}
+
+void PrefillService::on_step(StepDone step) {
+  if (step.rows > 0) {
+    const double duration = seconds(step.finished - step.started);
+    follow(step_seconds_, duration);
+    follow(seconds_per_token_, duration / step.rows);
+  }
+  for (const SequenceToken& token : step.tokens) first_token(token, step);
+  for (const SequenceEnded& end : step.ended) {
+    const auto found = requests_.find(end.sequence);
+    if (found == requests_.end()) continue;
+    found->second.in_engine = false;
+    if (!end.why && !found->second.ended) {
+      fail(end.sequence, end.why.error());
+    } else {
+      settle(end.sequence);
+    }
+  }
+}
+
+void PrefillService::first_token(const SequenceToken& token, const StepDone& step) {
+  const auto found = requests_.find(token.sequence);
+  if (found == requests_.end() || found->second.ended) return;
+  Request& request = found->second;
+  const double queued = seconds(*request.started - request.arrived);
+  const double computed = seconds(step.finished - *request.started);
+  request.timeline.computed(step.finished);
+  metrics_.computed(queued, computed);
+  capnp::MallocMessageBuilder message;
+  wire::write_first_token(message, {request.wire.request, token.token, queued, computed});
+  parts_.routers.send(request.wire.link, message);
+  push_run(token.sequence, request, parts_.cache.layout().layers - 1,
+           *std::exchange(request.last_run, std::nullopt), token.token);
+}
+
+void PrefillService::on_tick() {
+  const auto now = parts_.clock.now();
+  while (!queue_.empty() && queue_.begin()->first <= now)
+    fail(queue_.begin()->second,
+         {ErrorCode::kDeadlineExceeded, "no blocks were free for the prompt by its deadline"});
+  parts_.metrics.show_queue(queue_.size());
+}
+
+void PrefillService::abandon(const Error& why) {
+  std::vector<SequenceId> all;
+  for (const auto& [id, request] : requests_) all.push_back(id);
+  for (const SequenceId id : all) fail(id, why);
+}
+
+wire::Load PrefillService::load() const {
+  wire::Load load;
+  load.free_blocks = parts_.ledger.free_blocks();
+  load.waiting = static_cast<std::uint32_t>(queue_.size());
+  load.running = static_cast<std::uint32_t>(requests_.size()) - load.waiting;
+  load.draining = draining_;
+  load.step_seconds = static_cast<float>(step_seconds_);
+  return load;
+}
+
+void PrefillService::fail(SequenceId id, const Error& why) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  if (!found->second.ended) tell_ended(found->second.wire, why);
+  cancel(id);
+}
+
+void PrefillService::cancel(SequenceId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  Request& request = found->second;
+  if (!std::exchange(request.ended, true) && request.in_engine) parts_.submit(CancelSequence{id});
+  queue_.erase({request.deadline, id});
+  settle(id);
+}
+
+void PrefillService::settle(SequenceId id) {
+  const auto found = requests_.find(id);
+  Request& request = found->second;
+  const bool waits = request.own_lease == 0 && !request.ended;
+  if (waits || request.in_engine || request.pushes_under_way > 0) return;
+  if (!request.ended) tell_handed_over(request);
+  parts_.ledger.release(request.own_lease);
+  tokens_waiting_ -= request.length;
+  by_wire_.erase(request.wire);
+  requests_.erase(found);
+  pump_queue();
+}
+
+void PrefillService::tell_handed_over(const Request& request) {
+  const PushTimeline& timeline = request.timeline;
+  metrics_.handed_over(timeline);
+  capnp::MallocMessageBuilder message;
+  wire::write_handed_over(message, {request.wire.request, request.bytes, timeline.transfer_seconds(),
+                                    timeline.exposed_seconds(), transport_.transport_name()});
+  parts_.routers.send(request.wire.link, message);
+}
+
+void PrefillService::busy(const WireId& wire, const std::string& reason) {
+  parts_.metrics.rejected(reason);
+  const double per_token = seconds_per_token_ > 0 ? seconds_per_token_ : kUnknownSecondsPerToken;
+  const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(per_token * static_cast<double>(tokens_waiting_)));
+  capnp::MallocMessageBuilder message;
+  wire::write_busy(message, wire.request, std::clamp(wait, kSoonestRetry, kLatestRetry), reason);
+  parts_.routers.send(wire.link, message);
+}
+
+void PrefillService::tell_ended(const WireId& wire, const Error& why) {
+  parts_.metrics.ended(why.code);
+  capnp::MallocMessageBuilder message;
+  wire::write_ended(message, wire.request, why);
+  parts_.routers.send(wire.link, message);
+}
+
+}  // namespace lynx

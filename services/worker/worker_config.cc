@@ -1,0 +1,129 @@
+#include "services/worker/worker_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "services/engine/moe_transformer.h"
+
+namespace lynx {
+namespace {
+
+constexpr const char* kSecretVariable = "LYNX_CLUSTER_SECRET";
+
+void check(bool fits, const std::string& field, const std::string& wanted) {
+  if (!fits) throw ConfigError(field + ": " + wanted);
+}
+
+}  // namespace
+
+void WorkerConfig::describe(ConfigFields& f) {
+  f.section("");
+  f.field("log_level", &log_level, "trace, debug, info, warning, error or off");
+  f.field("threads", &threads, "of the forward pass; 0 = every core");
+  f.field("shutdown_grace", &shutdown_grace, "how long requests may go on after SIGTERM");
+  f.field("routers", &routers, "host:port of each router; a DNS name may stand for several");
+  f.section("worker");
+  f.field("name", &worker_name, "unique in the cluster; empty = host-pid");
+  f.section("model");
+  f.field("path", &model_path, "Hugging Face folder: config.json, *.safetensors");
+  f.field("name", &model_name, "name in the API; empty = the folder's name");
+  f.field("load_format", &load_format, "auto = read the weights; dummy = random ones of that shape");
+  f.section("http");
+  f.field("host", &http_host, "address of metrics and probes");
+  f.field("port", &http_port, "port of metrics and probes; 0 = any free one");
+  f.section("control");
+  f.field("secret_file", &secret_file, "shared secret of the cluster; empty = $LYNX_CLUSTER_SECRET");
+  f.field("heartbeat", &heartbeat, "time between heartbeats");
+  f.section("kv");
+  f.field("blocks", &kv_blocks, "blocks of the pool; 0 = as many as kv.memory_mb holds");
+  f.field("memory_mb", &kv_memory_mb, "size of the pool in MiB");
+  f.field("block_tokens", &kv_block_tokens, "tokens of a block; equal on all workers");
+  f.field("dtype", &kv_dtype, "f32 or bf16; equal on all workers");
+  ucx.describe(f, "ucx");
+}
+
+void WorkerConfig::validate() const {
+  check(!model_path.empty(), "model.path", "is needed");
+  check(load_format == "auto" || load_format == "dummy", "model.load_format",
+        "'" + load_format + "' is not one of auto, dummy");
+  check(!routers.empty(), "routers", "name at least one");
+  static_cast<void>(router_addresses());
+  check(heartbeat.count() > 0, "control.heartbeat", "must be above 0");
+  check(kv_blocks > 0 || kv_memory_mb > 0, "kv.memory_mb", "must be above 0 when kv.blocks is not given");
+  check(kv_block_tokens > 0 && kv_block_tokens <= 1024, "kv.block_tokens", "must be from 1 to 1024");
+  check(kv_dtype == "f32" || kv_dtype == "bf16", "kv.dtype", "'" + kv_dtype + "' is not one of f32, bf16");
+  ucx.validate();
+}
+
+std::string WorkerConfig::name() const {
+  if (!worker_name.empty()) return worker_name;
+  char host[256] = "host";
+  static_cast<void>(::gethostname(host, sizeof host - 1));
+  return std::string(host) + "-" + std::to_string(::getpid());
+}
+
+std::string WorkerConfig::served_model() const {
+  if (!model_name.empty()) return model_name;
+  const std::filesystem::path path(model_path);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::vector<RouterAddress> WorkerConfig::router_addresses() const {
+  std::vector<RouterAddress> out;
+  for (const std::string& router : routers) out.push_back(parse_router(router));
+  return out;
+}
+
+PageLayout WorkerConfig::layout(const ModelConfig& model) const {
+  const KvDtype dtype = kv_dtype == "bf16" ? KvDtype::kBf16 : KvDtype::kF32;
+  PageLayout layout = page_layout(model, 1, kv_block_tokens, dtype);
+  const std::uint64_t fitting = (kv_memory_mb << 20) / layout.pool_bytes();
+  layout.blocks =
+      kv_blocks > 0 ? kv_blocks : static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting, 1U << 30));
+  check(layout.blocks > 0, "kv.memory_mb",
+        "one block of this model takes " + std::to_string(layout.pool_bytes()) +
+            " bytes: " + std::to_string(kv_memory_mb) + " MiB hold none");
+  return layout;
+}
+
+RouterAddress parse_router(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  RouterAddress out;
+  const char* end = text.data() + text.size();
+  bool fits = colon != std::string::npos && colon > 0 && colon + 1 < text.size();
+  if (fits) {
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, out.port);
+    fits = error == std::errc() && stop == end && out.port != 0;
+    out.host = text.substr(0, colon);
+  }
+  if (fits && out.host.front() == '[') {
+    fits = out.host.size() > 2 && out.host.back() == ']';
+    out.host = out.host.substr(1, out.host.size() - 2);
+  } else {
+    fits = fits && out.host.find(':') == std::string::npos;
+  }
+  check(fits, "routers", "'" + text + "' is not host:port");
+  return out;
+}
+
+std::string cluster_secret(const WorkerConfig& config) {
+  std::string secret;
+  if (config.secret_file.empty()) {
+    if (const char* variable = std::getenv(kSecretVariable)) secret = variable;
+    return secret;
+  }
+  std::ifstream file(config.secret_file, std::ios::binary);
+  check(file.good(), "control.secret_file", "cannot read '" + config.secret_file + "'");
+  secret.assign(std::istreambuf_iterator<char>(file), {});
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  check(!secret.empty(), "control.secret_file", "'" + config.secret_file + "' is empty");
+  return secret;
+}
+
+}  // namespace lynx

@@ -1,0 +1,207 @@
+#include "services/worker/worker_host.h"
+
+#include <random>
+#include <utility>
+
+#include "common/core/log.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{10};
+constexpr std::chrono::milliseconds kFlush{100};  // for the last frames to leave
+constexpr std::chrono::milliseconds kLastWords{
+    1'000};  // after the grace period, for what was abandoned to end
+
+// Grows with time, so that of two lives of one worker the later has the larger number.
+std::uint64_t new_incarnation() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+std::uint64_t random64() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+HttpServerConfig http_config(const WorkerConfig& config) {
+  HttpServerConfig out;
+  out.host = config.http_host;
+  out.port = config.http_port;
+  out.max_connections = 64;  // a scraper, a prober, people
+  return out;
+}
+
+}  // namespace
+
+WorkerHost::WorkerHost(EventLoop& loop, WorkerSetup setup)
+    : loop_(loop),
+      setup_(std::move(setup)),
+      name_(setup_.config.name()),
+      incarnation_(new_incarnation()),
+      metrics_(registry_, setup_.service),
+      engine_metrics_(registry_),
+      cache_(setup_.layout),
+      ledger_(setup_.layout.blocks, random64()),
+      pages_(pages()),
+      http_(loop, http_config(setup_.config), pages_.handler()),
+      ticker_(loop.every(kTick, [this] { tick(); })),
+      engine_(std::make_unique<EngineLoop>(setup_.engine, engine_wiring())) {
+  log::info("'{}' loads its model; probes and metrics on {}:{}", name_, setup_.config.http_host,
+            http_.port());
+}
+
+WorkerHost::~WorkerHost() {
+  engine_.reset();
+  links_.reset();
+  pump_.reset();
+  role_.transport.reset();
+}
+
+int WorkerHost::run() {
+  loop_.run();
+  return exit_code_;
+}
+
+TextEndpoint WorkerHost::pages() {
+  TextEndpoint out;
+  out.service = setup_.service;
+  out.metrics = [this] {
+    metrics_.show_blocks(ledger_);
+    return registry_.serialize();
+  };
+  out.ready = [this] { return ready(); };
+  out.json["/debug/kv"] = [this] { return ledger_.to_json(clock_.now()); };
+  return out;
+}
+
+Status WorkerHost::ready() const {
+  if (draining_) return {ErrorCode::kUnavailable, "draining"};
+  if (role_.service == nullptr) return {ErrorCode::kUnavailable, "the model is not loaded yet"};
+  if (links_->up() == 0) return {ErrorCode::kUnavailable, "no router is connected"};
+  return {};
+}
+
+EngineLoop::Wiring WorkerHost::engine_wiring() {
+  EngineLoop::Wiring wiring;
+  wiring.load = setup_.load;
+  wiring.cache = &cache_;
+  wiring.clock = &clock_;
+  wiring.metrics = &engine_metrics_;
+  wiring.wake = [this] {
+    if (!wake_pending_.exchange(true)) loop_.post([this] { take_events(); });
+  };
+  // Every sequence in the engine holds a block, and sends one command to come and at most one to go.
+  wiring.command_capacity = 2 * std::size_t{setup_.layout.blocks};
+  return wiring;
+}
+
+void WorkerHost::take_events() {
+  wake_pending_ = false;
+  if (engine_ == nullptr) return;
+  for (EngineEvent& event : engine_->events()) take(std::move(event));
+  if (pump_) pump_->kick();
+}
+
+void WorkerHost::take(EngineEvent event) {
+  if (const auto* ready = std::get_if<ModelReady>(&event)) {
+    open(*ready);
+  } else if (const auto* failed = std::get_if<ModelFailed>(&event)) {
+    log::error("{}", failed->message);
+    stop(1);
+  } else if (const auto* layer = std::get_if<LayerDone>(&event)) {
+    role_.service->on_layer(*layer);
+  } else {
+    role_.service->on_step(std::move(std::get<StepDone>(event)));
+  }
+}
+
+void WorkerHost::open(const ModelReady& model) {
+  log::info("model loaded in {:.2f} s; KV layout {}", model.load_seconds, setup_.layout.describe());
+  if (draining_) return;  // told to go while loading
+  model_ = model.config;
+  model_fingerprint_ = model.fingerprint;
+  try {
+    role_ = setup_.make_role(
+        {{model_, cache_, ledger_, clock_, *this, metrics_,
+          [this](EngineCommand command) { return engine_ && engine_->submit(std::move(command)); }},
+         registry_,
+         incarnation_});
+  } catch (const std::exception& e) {
+    log::error("{}", e.what());
+    return stop(1);
+  }
+  pump_ = std::make_unique<TransportPump>(loop_, *role_.transport);
+  links_ =
+      std::make_unique<RouterLinks>(loop_, ControlIdentity{setup_.service, cluster_secret(setup_.config)},
+                                    setup_.config.router_addresses(), link_callbacks());
+  heartbeat_ = loop_.every(setup_.config.heartbeat, [this] { beat(); });
+}
+
+RouterLinks::Callbacks WorkerHost::link_callbacks() {
+  RouterLinks::Callbacks out;
+  out.fill_register = [this](capnp::MallocMessageBuilder& message) { fill_register(message); };
+  out.on_frame = [this](LinkId link, proto::Frame::Reader frame) {
+    role_.service->on_frame(link, frame);
+    pump_->kick();
+  };
+  out.on_up = [this](LinkId) { beat(); };
+  out.on_down = [this](LinkId link, const Error&) { role_.service->on_link_down(link); };
+  return out;
+}
+
+void WorkerHost::fill_register(capnp::MallocMessageBuilder& message) const {
+  wire::Hardware hardware;
+  hardware.worker = name_;
+  hardware.incarnation = incarnation_;
+  hardware.role = setup_.role;
+  hardware.model_fingerprint = model_fingerprint_;
+  hardware.layout_fingerprint = setup_.layout.fingerprint();
+  hardware.model = setup_.config.served_model();
+  hardware.context_tokens = model_.context;
+  hardware.block_tokens = setup_.layout.block_tokens;
+  hardware.total_blocks = setup_.layout.blocks;
+  hardware.max_batch = setup_.max_batch;
+  if (setup_.role == proto::Role::DECODE) hardware.kv_address = role_.transport->address();
+  hardware.metrics_address = setup_.config.http_host + ":" + std::to_string(http_.port());
+  wire::write_register(message, hardware);
+}
+
+bool WorkerHost::send(LinkId link, capnp::MessageBuilder& message) {
+  return links_ && links_->send(link, message);
+}
+
+void WorkerHost::beat() {
+  wire::Load load = role_.service->load();
+  load.transport = role_.transport->transport_name();
+  capnp::MallocMessageBuilder message;
+  wire::write_heartbeat(message, load);
+  links_->broadcast(message);
+}
+
+void WorkerHost::tick() {
+  if (role_.service == nullptr) return;
+  role_.service->on_tick();
+  if (draining_ && role_.service->idle()) stop(0);
+}
+
+void WorkerHost::drain() {
+  if (std::exchange(draining_, true) || role_.service == nullptr) return stop(0);
+  log::info("draining: {} requests have {} s", role_.service->load().running + role_.service->load().waiting,
+            std::chrono::duration_cast<std::chrono::seconds>(setup_.config.shutdown_grace).count());
+  role_.service->drain();
+  beat();  // routers send nothing more from here on
+  grace_ = loop_.after(setup_.config.shutdown_grace, [this] {
+    log::warn("the grace period is over: what is left is ended");
+    role_.service->abandon({ErrorCode::kUnavailable, "worker '" + name_ + "' shuts down"});
+    grace_ = loop_.after(kLastWords, [this] { stop(0); });
+  });
+}
+
+void WorkerHost::stop(int exit_code) {
+  exit_code_ = exit_code;
+  ticker_.reset();
+  grace_ = loop_.after(kFlush, [this] { loop_.stop(); });
+}
+
+}  // namespace lynx

@@ -1,0 +1,25 @@
+// What the host hands to a worker's service. All of it outlives the service; IO thread, but for submit's
+// queue.
+#pragma once
+
+#include "common/core/clock.h"
+#include "common/kv/kv_ledger.h"
+#include "services/engine/kv_cache.h"
+#include "services/engine/model.h"
+#include "services/worker/router_port.h"
+#include "services/worker/worker_metrics.h"
+#include "services/worker/worker_service.h"
+
+namespace lynx {
+
+struct WorkerParts {
+  const ModelConfig& model;
+  KvCache& cache;
+  KvLedger& ledger;
+  const Clock& clock;
+  RouterPort& routers;
+  WorkerMetrics& metrics;
+  SubmitCommand submit;
+};
+
+}  // namespace lynx
