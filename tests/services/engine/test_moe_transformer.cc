@@ -1,0 +1,161 @@
+// What the forward pass promises beside its numbers: statistics, exact rows, the observer, random weights.
+#include "services/engine/moe_transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "services/engine/kv_cache.h"
+#include "services/engine/model_config.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::uint32_t kRows = 12;
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.architecture = "Qwen3MoeForCausalLM";
+  config.vocab = 100;
+  config.hidden = 32;
+  config.layers = 3;
+  config.q_heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 16;
+  config.moe_intermediate = 16;
+  config.router = {16, 4, true, RouterKind::kSoftmax};
+  config.context = 64;
+  config.tie_embeddings = true;
+  return config;
+}
+
+std::unique_ptr<Model> small_model(std::uint64_t seed, const ModelConfig& config = small_config()) {
+  DummyTensors source(seed);
+  return make_model(config, source, make_backend({"cpu", 2}));
+}
+
+// One decode batch of kRows sequences of one token each.
+struct Batch {
+  explicit Batch(const Model& model)
+      : cache(page_layout(model.config(), kRows, 16, KvDtype::kF32)), blocks(kRows) {
+    std::iota(blocks.begin(), blocks.end(), 0);
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      tokens.push_back(row * 7);
+      sequences.push_back({row, 1, 0, {&blocks[row], 1}});
+      logit_rows.push_back(row);
+    }
+  }
+  ForwardResult run(Model& model, PolicyKind kind, LayerObserver* observer = nullptr) {
+    ForwardResult result;
+    RoutePolicy policy;
+    policy.kind = kind;
+    model.forward({tokens, sequences, logit_rows, exact, policy}, cache, result, observer);
+    return result;
+  }
+
+  KvCache cache;
+  std::vector<BlockId> blocks;
+  std::vector<TokenId> tokens;
+  std::vector<SequenceRows> sequences;
+  std::vector<std::uint32_t> logit_rows;
+  std::vector<std::uint8_t> exact;
+};
+
+TEST(MoeTransformer, StatisticsOfEveryLayer) {
+  const auto model = small_model(1);
+  Batch batch(*model);
+  const ForwardResult off = batch.run(*model, PolicyKind::kOff);
+  const ForwardResult lynx = batch.run(*model, PolicyKind::kLynx);
+  ASSERT_EQ(off.layers.size(), 3U);
+  ASSERT_EQ(lynx.layers.size(), 3U);
+  EXPECT_EQ(off.logits.size(), kRows * 100U);
+  std::uint32_t remapped = 0;
+  for (std::size_t layer = 0; layer < 3; ++layer) {
+    EXPECT_EQ(off.layers[layer].assignments, kRows * 4);
+    EXPECT_EQ(off.layers[layer].activated_experts, off.layers[layer].routed_experts);
+    EXPECT_EQ(off.layers[layer].remapped, 0U);
+    EXPECT_LE(lynx.layers[layer].activated_experts, lynx.layers[layer].routed_experts);
+    remapped += lynx.layers[layer].remapped;
+  }
+  EXPECT_GT(remapped, 0U) << "the batch gives remapping nothing to do";
+}
+
+// All rows exact: remapping may not change anything. Some rows exact: theirs keep all their experts.
+TEST(MoeTransformer, ExactRowsKeepTheirExperts) {
+  const auto model = small_model(1);
+  Batch batch(*model);
+  const ForwardResult off = batch.run(*model, PolicyKind::kOff);
+  batch.exact.assign(kRows, 1);
+  const ForwardResult exact = batch.run(*model, PolicyKind::kLynx);
+  EXPECT_EQ(exact.logits, off.logits);
+  batch.exact.assign(kRows, 0);
+  batch.exact[5] = 1;
+  const ForwardResult mixed = batch.run(*model, PolicyKind::kLynx);
+  const auto row = [](const ForwardResult& r, int i) {
+    return std::vector<float>(r.logits.begin() + i * 100, r.logits.begin() + (i + 1) * 100);
+  };
+  EXPECT_EQ(row(mixed, 5), row(off, 5));
+  EXPECT_NE(mixed.logits, off.logits);
+}
+
+TEST(MoeTransformer, ObserverSeesEachLayersKvInOrder) {
+  struct Watch final : LayerObserver {
+    explicit Watch(KvCache& c) : cache(c) {}
+    void layer_done(std::uint32_t layer) override {
+      layers.push_back(layer);
+      for (std::uint32_t l = 0; l < cache.layout().layers; ++l) {
+        const auto bytes = cache.run(l, 0, kRows);
+        const bool written =
+            std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+        EXPECT_EQ(written, l <= layer);
+      }
+    }
+    KvCache& cache;
+    std::vector<std::uint32_t> layers;
+  };
+  const auto model = small_model(1);
+  Batch batch(*model);
+  Watch watch(batch.cache);
+  (void)batch.run(*model, PolicyKind::kOff, &watch);
+  EXPECT_EQ(watch.layers, (std::vector<std::uint32_t>{0, 1, 2}));
+}
+
+TEST(MoeTransformer, NoLogitsWhenNoneAreWanted) {
+  const auto model = small_model(1);
+  Batch batch(*model);
+  batch.logit_rows.clear();
+  EXPECT_TRUE(batch.run(*model, PolicyKind::kOff).logits.empty());
+  batch.logit_rows = {3, 11};
+  const ForwardResult two = batch.run(*model, PolicyKind::kOff);
+  batch.logit_rows = {11};
+  const ForwardResult one = batch.run(*model, PolicyKind::kOff);
+  EXPECT_EQ(std::vector<float>(two.logits.begin() + 100, two.logits.end()), one.logits);
+}
+
+TEST(MoeTransformer, FingerprintFollowsConfigAndWeights) {
+  const std::uint64_t base = small_model(1)->fingerprint();
+  EXPECT_EQ(base, small_model(1)->fingerprint());
+  EXPECT_NE(base, small_model(2)->fingerprint());
+  ModelConfig other = small_config();
+  other.router.norm_topk_prob = false;
+  EXPECT_NE(base, small_model(1, other)->fingerprint());
+  other = small_config();
+  other.rope_theta = 5000;
+  EXPECT_NE(base, small_model(1, other)->fingerprint());
+}
+
+TEST(MoeTransformer, DummyWeightsForAnyConfig) {
+  const std::string folder = LYNX_SOURCE_DIR "/tests/golden/tiny_raw_weights";
+  ModelOptions options;
+  options.load_format = LoadFormat::kDummy;
+  const auto dummy = load_model(folder, options);
+  const auto real = load_model(folder);
+  EXPECT_EQ(dummy->config().vocab, real->config().vocab);
+  EXPECT_NE(dummy->fingerprint(), real->fingerprint());
+}
+
+TEST(MoeTransformer, UnknownDeviceIsNamed) { EXPECT_THROW(make_backend({"tpu", 1}), std::runtime_error); }
+
+}  // namespace
+}  // namespace lynx
