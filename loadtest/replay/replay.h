@@ -1,0 +1,67 @@
+// One replay, from waiting for the server to the figures: wait, scrape, send everything, scrape again. Every
+// wait has a deadline. Loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/core/clock.h"
+#include "common/net/event_loop.h"
+#include "loadtest/replay/load_driver.h"
+#include "loadtest/replay/metrics_scraper.h"
+#include "loadtest/replay/report.h"
+#include "loadtest/replay/server_probe.h"
+
+namespace lynx {
+
+struct ReplayPlan {
+  Endpoint target;
+  std::vector<Endpoint> metrics;
+  DriverOptions driver;  // model empty = ask the server
+  std::chrono::milliseconds ready_timeout{30'000};
+  std::chrono::milliseconds progress{0};  // 0 = no progress lines
+  Workload workload;
+  RunFacts facts;  // of trace and options; the run adds the rest
+};
+
+class Replay {
+ public:
+  Replay(EventLoop& loop, const Clock& clock, ReplayPlan plan, const PromptWriter& writer,
+         std::function<void(const std::string&)> print_progress);
+
+  // done() once: the report, or why the run could not begin.
+  void start(std::function<void(Result<Report>)> done);
+  void interrupt();  // ends the run early; the report covers what was sent
+
+  const std::vector<Outcome>& outcomes() const;  // after done() with a report
+
+ private:
+  void on_ready(const Result<std::string>& model);
+  void on_scraped_before(std::vector<Result<std::string>> texts);
+  void drive();
+  void on_driven();
+  void on_scraped_after(const std::vector<Result<std::string>>& texts);
+  void print_progress();
+  void fail(Error error);
+
+  EventLoop& loop_;
+  const Clock& clock_;
+  ReplayPlan plan_;
+  const PromptWriter& writer_;
+  const std::function<void(const std::string&)> print_;
+  std::function<void(Result<Report>)> done_;
+
+  HttpClient client_;
+  MetricsScraper scraper_;
+  std::unique_ptr<ServerProbe> probe_;
+  std::optional<LoadDriver> driver_;
+  std::unique_ptr<Timer> progress_;
+  LoadDriver::Progress last_;  // as printed last
+  std::vector<Result<std::string>> before_;
+  bool driving_ = false;
+};
+
+}  // namespace lynx

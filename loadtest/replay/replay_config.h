@@ -1,0 +1,58 @@
+// The settings of lynx-replay: one list gives flags, YAML keys and help.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/config/yaml_reader.h"
+#include "loadtest/replay/endpoint.h"
+#include "loadtest/replay/load_driver.h"
+#include "loadtest/replay/slo.h"
+#include "loadtest/replay/synthesizer.h"
+#include "loadtest/replay/workload.h"
+
+namespace lynx {
+
+struct ReplayConfig {
+  std::string target = "127.0.0.1:8000";
+  std::string model;
+  std::string tokenizer = "deploy/model/tokenizer.json";
+  std::string text;
+  std::string trace;
+  std::string format = "auto";
+  double speedup = 1;
+  std::string slice;
+  bool spread_within_tick = false;
+  std::string lengths = "scale";
+  std::uint32_t context = 2048;
+  std::uint32_t max_output_tokens = 0;
+  std::uint64_t max_requests = 0;
+  std::uint64_t seed = 0;
+  std::vector<std::string> slo{"interactive:ttft=500ms,tpot=50ms", "standard:ttft=2s,tpot=100ms",
+                               "batch:ttft=30s,tpot=500ms"};
+  std::map<std::string, double> mix{{"interactive", 0.6}, {"standard", 0.3}, {"batch", 0.1}};
+  std::vector<std::string> metrics;
+  double temperature = 1;
+  bool ignore_eos = true;
+  std::chrono::milliseconds timeout{120'000};
+  std::chrono::milliseconds ready_timeout{30'000};
+  std::chrono::milliseconds progress{2'000};
+  std::string result;
+  bool save_requests = false;
+  std::string gaps = "gamma";
+  SyntheticOptions synthetic;
+
+  ConfigFields fields();
+
+  // What the texts above mean. Throw ConfigError naming the field.
+  Endpoint target_endpoint() const;
+  std::vector<Endpoint> metrics_endpoints() const;
+  std::vector<SloTarget> slo_targets() const;
+  WorkloadOptions workload_options() const;
+  Trace load_trace() const;  // reads the file, or synthesizes
+};
+
+}  // namespace lynx

@@ -1,0 +1,205 @@
+// A whole replay over real sockets against a small server that speaks the API.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/net/http_server.h"
+#include "loadtest/replay/passages.h"
+#include "loadtest/replay/replay.h"
+
+namespace lynx {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::size_t count_words(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count(text, ' '));
+}
+
+// Streams max_tokens pieces at once. Prompts are kept to look at.
+class FakeServer {
+ public:
+  explicit FakeServer(EventLoop& loop)
+      : server_(loop, {},
+                [this](HttpRequest r, std::shared_ptr<HttpResponder> out) { handle(r, std::move(out)); }) {}
+
+  std::uint16_t port() const { return server_.port(); }
+
+  std::vector<nlohmann::json> bodies;
+  int not_ready = 0;     // so many /health/ready answers are 503
+  int refuse_every = 0;  // every n-th completion is a 429
+  bool hang = false;     // completions are never answered
+
+ private:
+  void handle(const HttpRequest& request, std::shared_ptr<HttpResponder> out) {
+    if (request.path == "/health/ready") return answer(*out, not_ready-- > 0 ? 503 : 200, "{}");
+    if (request.path == "/v1/models") return answer(*out, 200, R"({"data":[{"id":"fake-model"}]})");
+    if (request.path == "/metrics") return answer(*out, 200, metrics());
+    const auto body = nlohmann::json::parse(request.body);
+    bodies.push_back(body);
+    if (hang) return hanging_.push_back(std::move(out));
+    if (refuse_every > 0 && bodies.size() % static_cast<std::size_t>(refuse_every) == 0)
+      return answer(*out, 429, R"({"error":{"message":"full"}})");
+    stream(body, *out);
+  }
+
+  static void answer(HttpResponder& out, int status, std::string body) {
+    HttpResponse response;
+    response.status = status;
+    response.body = std::move(body);
+    out.respond(std::move(response));
+  }
+
+  static void stream(const nlohmann::json& body, HttpResponder& out) {
+    out.begin_stream(200, "text/event-stream");
+    const int tokens = body["max_tokens"];
+    for (int i = 0; i < tokens; ++i) out.write("data: {\"choices\":[{\"text\":\"x\"}]}\n\n");
+    const nlohmann::json usage{{"prompt_tokens", count_words(body["prompt"].get<std::string>())},
+                               {"completion_tokens", tokens}};
+    out.write("data: " + nlohmann::json{{"choices", nlohmann::json::array()}, {"usage", usage}}.dump() +
+              "\n\ndata: [DONE]\n\n");
+    out.finish();
+  }
+
+  std::string metrics() {
+    steps_ += 100;
+    const auto n = std::to_string(steps_);
+    return "lynx_step_seconds_count{phase=\"decode\"} " + n +
+           "\nlynx_unique_experts_count{stage=\"routed\"} " + n +
+           "\nlynx_unique_experts_sum{stage=\"routed\"} " + n +
+           "0\nlynx_unique_experts_count{stage=\"activated\"} " + n +
+           "\nlynx_unique_experts_sum{stage=\"activated\"} " + n + "\n";
+  }
+
+  std::vector<std::shared_ptr<HttpResponder>> hanging_;
+  int steps_ = 0;
+  HttpServer server_;
+};
+
+class ReplayRun : public ::testing::Test {
+ protected:
+  ReplayPlan plan(std::size_t requests) {
+    ReplayPlan p{
+        .target = {"127.0.0.1", server_.port()}, .metrics = {}, .driver = {}, .workload = {}, .facts = {}};
+    p.facts.slos = {{.name = "interactive", .share = 1, .ttft = 10s, .tpot = 10s}};
+    p.driver.timeout = 10s;
+    for (std::size_t i = 0; i < requests; ++i) {
+      PlannedRequest r;
+      r.at = i * 2ms;
+      r.input_tokens = 30;
+      r.output_tokens = 5;
+      r.seed = i;
+      p.workload.requests.push_back(r);
+    }
+    return p;
+  }
+
+  Result<Report> run(ReplayPlan p, std::chrono::milliseconds interrupt_after = 0ms) {
+    replay_ = std::make_unique<Replay>(loop_, clock_, std::move(p), writer_,
+                                       [this](const std::string& line) { lines_.push_back(line); });
+    Result<Report> out = Error{ErrorCode::kInternal, "the test took too long"};
+    const auto guard = loop_.after(30s, [this] { loop_.stop(); });
+    std::unique_ptr<Timer> interrupt;
+    if (interrupt_after > 0ms) interrupt = loop_.after(interrupt_after, [this] { replay_->interrupt(); });
+    replay_->start([&](Result<Report> report) {
+      out = std::move(report);
+      loop_.stop();
+    });
+    loop_.run();
+    return out;
+  }
+
+  EventLoop loop_;
+  SteadyClock clock_;
+  FakeServer server_{loop_};
+  PromptWriter writer_{default_passages(), count_words};
+  std::unique_ptr<Replay> replay_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(ReplayRun, EveryRequestIsSentAndCounted) {
+  server_.not_ready = 2;
+  auto p = plan(50);
+  p.metrics = {{"127.0.0.1", server_.port()}};
+  p.progress = 20ms;
+  const auto report = run(std::move(p));
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->completed, 50u) << report_text(*report);
+  EXPECT_EQ(report->facts.model, "fake-model");
+  EXPECT_EQ(report->output_tokens, 250u);
+  EXPECT_EQ(report->input_tokens, 1500u) << "the server counts what was asked for";
+  EXPECT_EQ(report->met(), 50u);
+  EXPECT_GE(report->facts.duration_s, 0.098) << "open loop: the last is sent at 98 ms";
+  EXPECT_EQ(report->workers.routed_mean, 10);
+  EXPECT_EQ(report->workers.activated_mean, 1);
+  EXPECT_FALSE(lines_.empty());
+  ASSERT_EQ(server_.bodies.size(), 50u);
+  const auto& body = server_.bodies[0];
+  EXPECT_EQ(body["stream_options"]["include_usage"], true);
+  EXPECT_EQ(body["slo_class"], "interactive");
+  EXPECT_EQ(body["ignore_eos"], true);
+}
+
+TEST_F(ReplayRun, RefusalsAreFailuresByCause) {
+  server_.refuse_every = 5;
+  const auto report = run(plan(20));
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->completed, 16u);
+  EXPECT_EQ(report->failures.at("http_429"), 4u);
+  EXPECT_EQ(report->met(), 16u);
+}
+
+TEST_F(ReplayRun, AServerThatNeverAnswersEndsAtTheDeadline) {
+  server_.hang = true;
+  auto p = plan(3);
+  p.driver.timeout = 100ms;
+  const auto report = run(std::move(p));
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->completed, 0u);
+  EXPECT_EQ(report->failures.at("timeout"), 3u);
+}
+
+TEST_F(ReplayRun, AnInterruptedRunReportsWhatItSent) {
+  auto p = plan(3);
+  p.workload.requests.back().at = 1h;
+  const auto report = run(std::move(p), 150ms);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->facts.interrupted);
+  EXPECT_EQ(report->requests, 2u);
+  EXPECT_EQ(report->completed, 2u);
+}
+
+TEST_F(ReplayRun, AServerThatIsNeverReadyIsAnErrorInTime) {
+  server_.not_ready = 1'000'000;
+  auto p = plan(1);
+  p.ready_timeout = 300ms;
+  const auto report = run(std::move(p));
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().message.find("/health/ready says 503"), std::string::npos)
+      << report.error().message;
+}
+
+TEST_F(ReplayRun, NobodyListeningIsAnErrorInTime) {
+  auto p = plan(1);
+  p.target.port = 1;
+  p.ready_timeout = 300ms;
+  const auto report = run(std::move(p));
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().message.find("127.0.0.1:1: not ready"), std::string::npos)
+      << report.error().message;
+}
+
+TEST_F(ReplayRun, AWorkerThatCannotBeScrapedIsNamed) {
+  auto p = plan(2);
+  p.metrics = {{"127.0.0.1", 1}};
+  const auto report = run(std::move(p));
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->facts.metrics_problems.size(), 1u);
+  EXPECT_NE(report->facts.metrics_problems[0].find("127.0.0.1:1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lynx

@@ -1,0 +1,194 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "loadtest/replay/trace_reader.h"
+
+namespace lynx {
+namespace {
+
+using namespace std::chrono_literals;
+
+Trace read(const std::string& text, const std::string& format = "auto") {
+  auto trace = read_trace_text(text, "t", format);
+  EXPECT_TRUE(trace.ok()) << (trace.ok() ? "" : trace.error().message);
+  return trace.ok() ? *trace : Trace{};
+}
+
+std::string error_of(const std::string& text, const std::string& format = "auto") {
+  const auto trace = read_trace_text(text, "t", format);
+  return trace.ok() ? "no error" : trace.error().message;
+}
+
+void expect_rejected(const Trace& trace, std::size_t place, std::size_t line, const std::string& reason) {
+  ASSERT_LT(place, trace.rejected.first.size());
+  EXPECT_EQ(trace.rejected.first[place].line, line);
+  EXPECT_NE(trace.rejected.first[place].reason.find(reason), std::string::npos)
+      << trace.rejected.first[place].reason;
+}
+
+TEST(TraceReader, Azure2023) {
+  const auto trace = read(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+      "2023-11-16 18:17:03.9799600,4808,10\n"
+      "2023-11-16 18:17:04.0319600,3180,8\n"
+      "2023-11-16 18:17:04,x,8\n"
+      "yesterday,1,1\n"
+      "2023-11-16 18:17:05.0000000,110,27");
+  EXPECT_EQ(trace.format, "azure");
+  ASSERT_EQ(trace.requests.size(), 3u);
+  EXPECT_EQ(trace.requests[0].at, 0ns);
+  EXPECT_EQ(trace.requests[1].at, 52ms);
+  EXPECT_EQ(trace.requests[0].input_tokens, 4808u);
+  EXPECT_EQ(trace.requests[2].output_tokens, 27u) << "no newline at the end";
+  EXPECT_EQ(trace.rejected.count, 2u);
+  expect_rejected(trace, 0, 4, "ContextTokens");
+  expect_rejected(trace, 1, 5, "TIMESTAMP");
+}
+
+TEST(TraceReader, Azure2024WithZonesMissingFractionsAndDisorder) {
+  const auto trace = read(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
+      "2024-05-10 00:00:00.020000+00:00,988,44\r\n"
+      "2024-05-10 00:00:00+00:00,1452,16\r\n"
+      "2024-05-10 00:00:01+00:00,0,16\r\n");
+  ASSERT_EQ(trace.requests.size(), 2u);
+  EXPECT_EQ(trace.requests[0].input_tokens, 1452u) << "by time";
+  EXPECT_EQ(trace.requests[1].at, 20ms);
+  expect_rejected(trace, 0, 4, "ContextTokens");
+}
+
+TEST(TraceReader, AzureMultimodalColumnsArePassedOver) {
+  const auto trace =
+      read("TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n2024-10-15 00:00:01.100000,1,1240,88\n");
+  EXPECT_EQ(trace.requests[0].input_tokens, 1240u);
+}
+
+TEST(TraceReader, BurstGptBothLayoutsByName) {
+  const auto old_layout = read(
+      "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      "12,ChatGPT,310,95,405,Conversation log\n"
+      "57,ChatGPT,88,0,88,API log\n"
+      "58.5,ChatGPT,642,17,659,API log\n"
+      "-1,ChatGPT,642,17,659,API log\n"
+      "60,ChatGPT,642,17\n");
+  EXPECT_EQ(old_layout.format, "burstgpt");
+  ASSERT_EQ(old_layout.requests.size(), 2u);
+  EXPECT_EQ(old_layout.requests[1].at, 46500ms);
+  expect_rejected(old_layout, 0, 3, "failed when it was recorded");
+  expect_rejected(old_layout, 1, 5, "Timestamp");
+  expect_rejected(old_layout, 2, 6, "6 columns");
+
+  const auto new_layout = read(
+      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      "19440100.0,00000000-0000-4000-8000-000000000001,41,GPT-4,900,440,1340,Conversation log\n"
+      "19440103.0,,3,ChatGPT,120,64,184,API log\n");
+  EXPECT_EQ(new_layout.requests[1].input_tokens, 120u);
+  EXPECT_EQ(new_layout.requests[1].output_tokens, 64u);
+  EXPECT_EQ(new_layout.requests[1].at, 3s);
+}
+
+TEST(TraceReader, Mooncake) {
+  const auto trace =
+      read(R"({"timestamp": 3000, "input_length": 1025, "output_length": 5, "hash_ids": [0, 7, 9]})"
+           "\n"
+           R"({"timestamp": 6001, "input_length": 512, "output_length": 5, "hash_ids": [0, 1]})"
+           "\n"
+           R"({"timestamp": "soon", "input_length": 512, "output_length": 5, "hash_ids": [0]})"
+           "\n"
+           R"({"timestamp": 6001, "input_length": 512, "output_length": 0, "hash_ids": [0]})"
+           "\n"
+           R"({"timestamp": 6001, "input_length": 512, "output_length": 1, "hash_ids": [-1]})"
+           "\n{\n\n"
+           R"({"timestamp": 6001, "input_length": 512, "output_length": 1, "hash_ids": [0]})");
+  EXPECT_EQ(trace.format, "mooncake");
+  EXPECT_EQ(trace.block_tokens, 512u);
+  ASSERT_EQ(trace.requests.size(), 2u);
+  EXPECT_EQ(trace.requests[0].hash_ids, (std::vector<std::uint64_t>{0, 7, 9}));
+  EXPECT_EQ(trace.requests[1].at, 3001ms);
+  expect_rejected(trace, 0, 2, "hash_ids is not input_length / 512");
+  expect_rejected(trace, 1, 3, "timestamp");
+  expect_rejected(trace, 2, 4, "output_length");
+  expect_rejected(trace, 3, 5, "hash_ids");
+  expect_rejected(trace, 4, 6, "not a JSON object");
+  EXPECT_EQ(trace.rejected.count, 5u) << "a blank line is no row";
+}
+
+TEST(TraceReader, QwenInSeconds) {
+  const auto trace = read(
+      R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.412, "input_length": 40, "output_length": 120, "type": "text", "turn": 1, "hash_ids": [1, 2, 3]})"
+      "\n"
+      R"({"chat_id": 3, "parent_chat_id": 1, "timestamp": 31.5, "input_length": 64, "output_length": 80, "type": "text", "turn": 2, "hash_ids": [1, 2, 6, 7]})"
+      "\n"
+      R"({"chat_id": 4, "timestamp": 32, "input_length": 64, "output_length": 80})");
+  EXPECT_EQ(trace.format, "qwen");
+  EXPECT_EQ(trace.block_tokens, 16u);
+  ASSERT_EQ(trace.requests.size(), 2u);
+  EXPECT_EQ(trace.requests[1].at, 31088ms);
+  expect_rejected(trace, 0, 3, "hash_ids is missing");
+}
+
+TEST(TraceReader, ManyRejectedRowsAreCountedAndSomeShown) {
+  std::string text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,1,1\n";
+  for (int i = 0; i < 100; ++i) text += "2023-11-16 18:17:03,0,1\n";
+  const auto trace = read(text);
+  EXPECT_EQ(trace.rejected.count, 100u);
+  EXPECT_EQ(trace.rejected.first.size(), RejectedRows::kShown);
+  EXPECT_EQ(trace.rejected.by_reason.begin()->second, 100u);
+}
+
+TEST(TraceReader, FilesThatAreNoTraceAreNamed) {
+  EXPECT_EQ(error_of(""), "t:1: the first line is of no known trace format");
+  EXPECT_EQ(error_of("a,b,c\n1,2,3\n"), "t:1: the first line is of no known trace format");
+  EXPECT_EQ(error_of("TIMESTAMP,ContextTokens\n"), "t:1: the header has no column 'GeneratedTokens'");
+  EXPECT_EQ(error_of("TIMESTAMP,ContextTokens,GeneratedTokens\n"), "t: no request in it");
+  EXPECT_EQ(error_of("TIMESTAMP,ContextTokens,GeneratedTokens\n1,2,3\n"),
+            "t: no request in it; line 2: TIMESTAMP is not YYYY-MM-DD HH:MM:SS[.fraction][zone]");
+  EXPECT_NE(error_of("x", "csv").find("'csv' is not one of"), std::string::npos);
+  EXPECT_NE(read_trace_file("/nonexistent", "auto").error().message.find("/nonexistent: No such file"),
+            std::string::npos);
+}
+
+// The real traces, where they lie beside the source tree: every row is good, and the figures are those
+// published with them.
+class RealTraces : public ::testing::Test {
+ protected:
+  static Trace load(const std::string& path) {
+    const char* shared = std::getenv("LYNX_SHARED");
+    const std::filesystem::path file =
+        std::filesystem::path(shared != nullptr ? shared : LYNX_SOURCE_DIR "/../shared") / "traces" / path;
+    if (!std::filesystem::exists(file)) return {};
+    auto trace = read_trace_file(file.string(), "auto");
+    EXPECT_TRUE(trace.ok());
+    return trace.ok() ? *trace : Trace{};
+  }
+};
+
+TEST_F(RealTraces, AzureCode) {
+  const auto trace = load("azure-llm-2023/AzureLLMInferenceTrace_code.csv");
+  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
+  EXPECT_EQ(trace.requests.size(), 8819u);
+  EXPECT_EQ(trace.rejected.count, 0u);
+  EXPECT_NEAR(std::chrono::duration<double>(trace.requests.back().at).count(), 3435.9, 0.1);
+  EXPECT_EQ(trace.sha256, "54e9a6d2a4bd06ba1e060304b900abbc74cbea53de96506e60fe5bb4f2277fb6");
+}
+
+TEST_F(RealTraces, AzureConversation) {
+  const auto trace = load("azure-llm-2023/AzureLLMInferenceTrace_conv.csv");
+  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
+  EXPECT_EQ(trace.requests.size(), 19366u);
+  EXPECT_EQ(trace.rejected.count, 0u);
+  EXPECT_NEAR(std::chrono::duration<double>(trace.requests.back().at).count(), 3501.7, 0.1);
+}
+
+TEST_F(RealTraces, Mooncake) {
+  const auto trace = load("mooncake-fast25/conversation_trace.jsonl");
+  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
+  EXPECT_EQ(trace.requests.size(), 12031u);
+  EXPECT_EQ(trace.rejected.count, 0u);
+  EXPECT_EQ(trace.sha256, "b8cbb061a85206d729d91cdc2981f43c9e0d99209dce588d3af5f7934408b9df");
+}
+
+}  // namespace
+}  // namespace lynx
