@@ -1,12 +1,15 @@
 #include "common/config/yaml_reader.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include "common/config/config_values.h"
 
@@ -148,17 +151,45 @@ class YamlReader {
   const ConfigFields& fields_;
 };
 
+// Notes where the second document of a text begins, without building any.
+class DocumentMarks final : public YAML::EventHandler {
+ public:
+  int last_line = 0;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { last_line = mark.line; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+};
+
+// Not YAML::LoadAll: on some broken texts (",") the parser stands still, and that would collect documents for
+// ever.
+std::optional<int> second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentMarks marks;
+  if (!parser.HandleNextDocument(marks) || !parser.HandleNextDocument(marks)) return std::nullopt;
+  return marks.last_line;
+}
+
 }  // namespace
 
 void read_yaml_text(const std::string& text, const std::string& file_name, ConfigFields& fields) {
   const YamlReader reader(file_name, fields);
   if (text.size() > kMaxConfigBytes) reader.fail(-1, "", "larger than 1 MiB");
   try {
-    const auto documents = YAML::LoadAll(text);
-    if (documents.size() > 1) reader.fail(documents[1].Mark().line, "", "expected one YAML document");
-    if (documents.empty() || documents[0].IsNull()) return;
-    if (!documents[0].IsMap()) reader.fail(documents[0].Mark().line, "", "expected keys and values");
-    reader.read_section(documents[0], "");
+    if (const auto line = second_document(text)) reader.fail(*line, "", "expected one YAML document");
+    const YAML::Node document = YAML::Load(text);
+    if (document.IsNull()) return;
+    if (!document.IsMap()) reader.fail(document.Mark().line, "", "expected keys and values");
+    reader.read_section(document, "");
   } catch (const YAML::Exception& e) {
     reader.fail(e.mark.line, "", e.msg);
   }

@@ -1,34 +1,15 @@
 #include "common/net/frame_stream.h"
 
-#include <kj/exception.h>
 #include <kj/io.h>
-
-#include <cstring>
-#include <vector>
 
 #include "common/core/log.h"
 #include "common/net/byte_stream.h"
+#include "common/net/frame_decoder.h"
 
 namespace lynx {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 4;
 constexpr std::size_t kMaxWaitingBytes = 64 << 20;
-constexpr std::size_t kKeepCapacity = 1 << 20;
-
-// A reader may look at a field more than once; a message that makes it walk far more than its own size is
-// hostile.
-capnp::ReaderOptions reader_options(std::size_t words) {
-  capnp::ReaderOptions options;
-  options.traversalLimitInWords = 16 * words + 1024;
-  options.nestingLimit = 16;
-  return options;
-}
-
-std::uint32_t load_le32(const char* bytes) {
-  const auto* b = reinterpret_cast<const unsigned char*>(bytes);
-  return b[0] | b[1] << 8 | b[2] << 16 | static_cast<std::uint32_t>(b[3]) << 24;
-}
 
 void append_le32(std::string& out, std::uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xff);
@@ -103,49 +84,23 @@ class FrameState : public std::enable_shared_from_this<FrameState> {
   }
 
   void on_bytes(std::string_view bytes) {
-    const auto self = shared_from_this();
-    in_ += bytes;
+    const auto self = shared_from_this();  // a callback may drop the stream
+    decoder_.append(bytes);
     deliver();
   }
 
   void deliver() {
     const auto self = shared_from_this();
-    std::size_t used = 0;
     while (stream_ != nullptr && listening()) {
-      const std::size_t frame = next_frame(std::string_view(in_).substr(used));
-      if (frame == 0) break;
-      used += frame;
-    }
-    in_.erase(0, used);
-    if (in_.empty() && in_.capacity() > kKeepCapacity) in_.shrink_to_fit();
-  }
-
-  // The bytes of the frame at the front, delivered; 0 when it is not whole yet or the stream has failed.
-  std::size_t next_frame(std::string_view bytes) {
-    if (bytes.size() < kHeaderBytes) return 0;
-    const std::size_t words = load_le32(bytes.data());
-    const std::size_t size = words * sizeof(capnp::word);
-    if (words == 0 || size > kMaxFrameBytes) {
-      close({ErrorCode::kCorrupt, peer_ + ": a frame claims " + std::to_string(size) + " bytes"});
-      return 0;
-    }
-    if (bytes.size() < kHeaderBytes + size) return 0;
-    aligned_.resize(words);
-    std::memcpy(aligned_.data(), bytes.data() + kHeaderBytes, size);
-    hand_out(words);
-    if (aligned_.size() * sizeof(capnp::word) > kKeepCapacity) aligned_ = {};
-    return kHeaderBytes + size;
-  }
-
-  // Readers check a pointer when it is followed, so a broken message may show only inside the callback.
-  void hand_out(std::size_t words) {
-    const auto callbacks = callbacks_;  // on_frame may start() anew
-    try {
-      const auto* begin = reinterpret_cast<const capnp::word*>(aligned_.data());
-      capnp::FlatArrayMessageReader reader(kj::arrayPtr(begin, words), reader_options(words));
-      callbacks->on_frame(reader.getRoot<proto::Frame>());
-    } catch (const kj::Exception& e) {
-      close({ErrorCode::kCorrupt, peer_ + ": broken message: " + e.getDescription().cStr()});
+      const auto callbacks = callbacks_;  // on_frame may start() anew
+      switch (decoder_.next(callbacks->on_frame)) {
+        case FrameDecoder::Step::kDelivered:
+          break;
+        case FrameDecoder::Step::kNeedMore:
+          return;
+        case FrameDecoder::Step::kCorrupt:
+          return close({ErrorCode::kCorrupt, peer_ + ": " + decoder_.problem()});
+      }
     }
   }
 
@@ -169,8 +124,7 @@ class FrameState : public std::enable_shared_from_this<FrameState> {
   std::unique_ptr<ByteStream> stream_;  // null once closed
   const std::string peer_;
   std::shared_ptr<Callbacks> callbacks_;
-  std::string in_;
-  std::vector<std::uint64_t> aligned_;  // one frame, where Cap'n Proto can read it
+  FrameDecoder decoder_;
   Error cause_;
 };
 
