@@ -34,6 +34,10 @@ std::uint64_t WorkerInfo::usable_context() const {
   return std::min<std::uint64_t>(context_tokens, pool_tokens());
 }
 
+std::uint64_t WorkerInfo::held_tokens(std::uint64_t tokens) const {
+  return (tokens + block_tokens - 1) / block_tokens * block_tokens;
+}
+
 Status WorkerTable::check(const WorkerInfo& info, Clock::time_point now) const {
   if (info.name.empty()) return wrong(info, "a worker needs a name");
   if (info.incarnation == 0) return wrong(info, "a worker needs an incarnation");
@@ -105,6 +109,9 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
   for (const auto& [id, worker] : workers_) {
     if (worker.info.role != role || !has_room(worker, now)) continue;
     if (worker.info.usable_context() < need.total_tokens) continue;
+    const bool holds =
+        worker.tokens + worker.info.held_tokens(need.total_tokens) <= worker.info.pool_tokens();
+    if (role == WorkerRole::kDecode && !holds) continue;
     if (heed_avoid && contains(need.avoid, id)) continue;
     out.push_back(&worker);
   }
@@ -142,9 +149,8 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   const Worker* prefill = pick(prefills, last_prefill_);
 
   const Placement placement{
-      prefill->id, decode->id, need.prefill_tokens, static_cast<std::uint32_t>(need.total_tokens),
-      true,        true};
-  const auto reserve = [&](WorkerId id, std::uint32_t tokens) {
+      prefill->id, decode->id, need.prefill_tokens, decode->info.held_tokens(need.total_tokens), true, true};
+  const auto reserve = [&](WorkerId id, std::uint64_t tokens) {
     Worker& worker = workers_.at(id);
     ++worker.requests;
     worker.tokens += tokens;
@@ -154,7 +160,7 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   return placement;
 }
 
-void WorkerTable::release(WorkerId id, std::uint32_t tokens) {
+void WorkerTable::release(WorkerId id, std::uint64_t tokens) {
   const auto at = workers_.find(id);
   if (at == workers_.end()) return;
   --at->second.requests;

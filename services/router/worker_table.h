@@ -46,6 +46,8 @@ struct WorkerInfo {
   std::uint64_t pool_tokens() const { return std::uint64_t{block_tokens} * total_blocks; }
   // The longest sequence it can hold.
   std::uint64_t usable_context() const;
+  // What a sequence of so many tokens takes of the pool: whole blocks.
+  std::uint64_t held_tokens(std::uint64_t tokens) const;
 };
 
 struct WorkerHealth {  // from the last heartbeat
@@ -74,8 +76,8 @@ struct Worker {
 struct Placement {
   WorkerId prefill = 0;
   WorkerId decode = 0;
-  std::uint32_t prefill_tokens = 0;
-  std::uint32_t decode_tokens = 0;
+  std::uint64_t prefill_tokens = 0;
+  std::uint64_t decode_tokens = 0;  // of its pool: prompt and everything it may generate, in whole blocks
   bool prefill_held = false;
   bool decode_held = false;
 };
@@ -111,7 +113,8 @@ class WorkerTable {
     std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
     std::span<const WorkerId> avoid;   // failed this request before: taken only when there is no other
   };
-  // Picks a pair and reserves on both, or nothing when none has room now.
+  // Picks a pair and reserves on both, or nothing when none has room now. A decode worker has room while its
+  // pool holds everything promised there: it would answer Busy otherwise.
   std::optional<Placement> place(const Need& need, Clock::time_point now);
   void release_prefill(Placement& placement);
   void release_decode(Placement& placement);
@@ -127,7 +130,7 @@ class WorkerTable {
   const Worker* pick(std::span<const Worker* const> from, WorkerId& last) const;
   std::optional<Placement> place_among(const Need& need, Clock::time_point now, bool heed_avoid);
   std::uint64_t request_slots(const Worker& worker) const;
-  void release(WorkerId id, std::uint32_t tokens);
+  void release(WorkerId id, std::uint64_t tokens);
 
   WorkerTableConfig config_;
   std::map<WorkerId, Worker> workers_;

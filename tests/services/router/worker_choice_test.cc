@@ -74,12 +74,23 @@ TEST_F(WorkerTableTest, SlotsAreTakenAtSelectionAndGivenBackOnce) {
   std::vector<Placement> taken;
   while (auto placement = table_.place({20, 10, {}}, clock_.now())) taken.push_back(*placement);
   EXPECT_EQ(taken.size(), 6U) << "a batch of 4 and an overcommit of 1.5";
-  EXPECT_EQ(table_.find(2)->tokens, 120U);
+  EXPECT_EQ(table_.find(2)->tokens, 6 * 32U) << "20 tokens hold two blocks of 16";
   table_.release_decode(taken[0]);
   table_.release_decode(taken[0]);
   EXPECT_EQ(table_.find(2)->requests, 5U);
   table_.release_prefill(taken[0]);
   EXPECT_EQ(table_.find(1)->tokens, 50U);
+}
+
+TEST_F(WorkerTableTest, ADecodePoolIsNotPromisedTwice) {
+  table_.add(1, worker(WorkerRole::kPrefill, "p"), clock_.now());
+  table_.add(2, worker(WorkerRole::kDecode, "d"), clock_.now());
+  auto first = table_.place({1000, 10, {}}, clock_.now());
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(table_.place({20, 10, {}}, clock_.now())) << "1,008 of 1,024 tokens are taken";
+  EXPECT_TRUE(table_.place({16, 10, {}}, clock_.now()));
+  table_.release_decode(*first);
+  EXPECT_TRUE(table_.place({1000, 10, {}}, clock_.now()));
 }
 
 TEST_F(WorkerTableTest, AvoidedWorkersAreTakenOnlyWhenThereIsNoOther) {
