@@ -9,7 +9,7 @@ namespace {
 class LayerReporter final : public LayerObserver {
  public:
   LayerReporter(const StepPlan& plan, const Clock& clock, const EngineCore::Emit& emit)
-      : clock_(clock), emit_(emit) {
+      : clock_(clock), emit_(emit), started_(clock.now()) {
     auto parts = std::make_shared<std::vector<ChunkPart>>();
     for (const auto& [sequence, rows] : plan.slices)
       parts->push_back(

@@ -34,6 +34,7 @@ bool RecordingPort::send(LinkId link, capnp::MessageBuilder& message) {
     first_tokens.push_back(token_of({link, in.getRequest()}, 0, in.getToken()));
   } else if (frame.isTokens()) {
     const auto in = frame.getTokens();
+    token_frames.push_back({link, in.getStep(), in.getItems().size()});
     for (const auto item : in.getItems())
       tokens.push_back(token_of({link, item.getRequest()}, in.getStep(), item.getToken()));
   } else if (frame.isHandedOver()) {

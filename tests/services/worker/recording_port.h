@@ -34,6 +34,11 @@ struct HeardToken {
   std::uint32_t index = 0;
   proto::FinishReason finish = proto::FinishReason::NONE;
 };
+struct HeardFrame {  // of Tokens
+  LinkId link = 0;
+  std::uint64_t step = 0;
+  std::size_t items = 0;
+};
 struct HeardHandOver {
   WireId wire;
   std::uint64_t bytes = 0;
@@ -50,6 +55,7 @@ class RecordingPort final : public RouterPort {
   std::vector<HeardEnded> ended;
   std::vector<HeardToken> first_tokens;
   std::vector<HeardToken> tokens;
+  std::vector<HeardFrame> token_frames;
   std::vector<HeardHandOver> handed_over;
   std::set<LinkId> down;
 };

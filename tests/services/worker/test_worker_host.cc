@@ -1,0 +1,193 @@
+// A whole worker process in one test: real threads, sockets and frames; a fake model and a router that is a
+// few lines.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "common/net/frame_stream.h"
+#include "common/net/http_client.h"
+#include "common/transport/loopback.h"
+#include "services/decode/decode_service.h"
+#include "services/worker/worker_host.h"
+#include "tests/services/engine/fake_model.h"
+
+namespace lynx::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Welcomes every worker and keeps what it heard.
+class StubRouter {
+ public:
+  explicit StubRouter(EventLoop& loop)
+      : loop_(loop), listener_(loop, "127.0.0.1", 0, [this](std::unique_ptr<FrameStream> stream) {
+          prove_link(loop_, std::move(stream), {"router", ""}, seconds(5),
+                     [this](Result<std::unique_ptr<FrameStream>> proven, const std::string&) {
+                       if (proven) accept(std::move(*proven));
+                     });
+        }) {}
+
+  std::uint16_t port() const { return listener_.port(); }
+  void send(capnp::MessageBuilder& message) { stream_->send(message); }
+  void drop() { stream_.reset(); }
+
+  std::string worker;
+  std::uint64_t incarnation = 0;
+  bool draining = false;
+  int heartbeats = 0;
+  std::uint64_t leased = 0;
+  std::string busy;
+
+ private:
+  void accept(std::unique_ptr<FrameStream> stream) {
+    stream_ = std::move(stream);
+    stream_->start({[this](proto::Frame::Reader frame) { hear(frame); }, [](const Error&) {}});
+  }
+  void hear(proto::Frame::Reader frame) {
+    if (frame.isRegister()) {
+      worker = frame.getRegister().getWorker().cStr();
+      incarnation = frame.getRegister().getIncarnation();
+      capnp::MallocMessageBuilder message;
+      message.initRoot<proto::Frame>().setWelcome();
+      stream_->send(message);
+    } else if (frame.isHeartbeat()) {
+      ++heartbeats;
+      draining = frame.getHeartbeat().getDraining();
+    } else if (frame.isReserved()) {
+      leased = frame.getReserved().getLease().getId();
+    } else if (frame.isBusy()) {
+      busy = frame.getBusy().getReason().cStr();
+    }
+  }
+
+  EventLoop& loop_;
+  FrameListener listener_;
+  std::unique_ptr<FrameStream> stream_;
+};
+
+void reserve(StubRouter& router, std::uint64_t request) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<proto::Frame>().initReserve();
+  out.setRequest(request);
+  out.initTokens(1).set(0, 3);
+  out.initSampling().setMaxTokens(5);
+  out.setDeadlineMs(60'000);
+  router.send(message);
+}
+
+class WorkerHostTest : public ::testing::Test {
+ protected:
+  WorkerSetup setup(EngineLoop::LoadModel load) {
+    WorkerSetup out;
+    out.service = "decode";
+    out.config.worker_name = "decode-0";
+    out.config.routers = {"127.0.0.1:" + std::to_string(router.port())};
+    out.config.heartbeat = milliseconds(20);
+    out.config.shutdown_grace = milliseconds(300);
+    out.layout = FakeModel::layout(16);
+    out.max_batch = 4;
+    out.load = std::move(load);
+    out.make_role = [this](const RoleContext& context) {
+      auto service = std::make_unique<DecodeService>(DecodeSettings{}, context.parts);
+      const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};
+      auto transport = std::make_unique<LoopbackTransport>(network, clock, receiver);
+      return WorkerRole{std::move(service), std::move(transport)};
+    };
+    return out;
+  }
+
+  // Turns the loop until the condition holds; false after ten seconds.
+  bool turn_until(const std::function<bool()>& holds) {
+    bool held = false;
+    const auto poll = loop.every(milliseconds(2), [&] {
+      held = held || holds();
+      if (held) loop.stop();
+    });
+    const auto give_up = loop.after(seconds(10), [&] { loop.stop(); });
+    loop.run();
+    return held;
+  }
+
+  int status_of(std::uint16_t port, const std::string& page) {
+    HttpClient client(loop, "127.0.0.1", port);
+    std::optional<int> status;
+    HttpCall call;
+    call.target = page;
+    const auto handle = client.send(
+        call, nullptr, [&](const Result<HttpReply>& reply) { status = reply.ok() ? reply->status : -1; });
+    turn_until([&] { return status.has_value(); });
+    return status.value_or(-1);
+  }
+
+  EventLoop loop;
+  LoopbackNetwork network;
+  SteadyClock clock;
+  StubRouter router{loop};
+};
+
+// Field report 17: three probes with three meanings.
+TEST_F(WorkerHostTest, LivesWhileLoadingAndIsReadyWithModelAndRouter) {
+  std::promise<void> may_load;
+  WorkerHost host(loop, setup([&] {
+                    may_load.get_future().wait();
+                    return std::make_unique<FakeModel>();
+                  }));
+  EXPECT_EQ(status_of(host.http_port(), "/health/live"), 200);
+  EXPECT_EQ(status_of(host.http_port(), "/health/ready"), 503);
+  EXPECT_EQ(status_of(host.http_port(), "/metrics"), 200);
+  EXPECT_EQ(status_of(host.http_port(), "/debug/kv"), 200);
+  EXPECT_EQ(status_of(host.http_port(), "/version"), 200);
+  EXPECT_EQ(router.worker, "");
+  may_load.set_value();
+  ASSERT_TRUE(turn_until([&] { return router.heartbeats > 1; }));
+  EXPECT_EQ(router.worker, "decode-0");
+  EXPECT_GT(router.incarnation, 0U);
+  EXPECT_EQ(status_of(host.http_port(), "/health/ready"), 200);
+  EXPECT_EQ(status_of(host.http_port(), "/nothing"), 404);
+}
+
+TEST_F(WorkerHostTest, AModelThatDoesNotLoadEndsTheProcessWithAnError) {
+  WorkerHost host(loop, setup([]() -> std::unique_ptr<Model> {
+                    throw std::runtime_error("config.json: cannot be read");
+                  }));
+  EXPECT_EQ(host.run(), 1);
+}
+
+TEST_F(WorkerHostTest, DrainsRefusesAndEndsWithinTheGracePeriod) {
+  WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
+  ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
+  reserve(router, 1);
+  ASSERT_TRUE(turn_until([&] { return router.leased != 0; }));
+  host.drain();
+  ASSERT_TRUE(turn_until([&] { return router.draining; }));
+  EXPECT_EQ(status_of(host.http_port(), "/health/ready"), 503);
+  EXPECT_EQ(status_of(host.http_port(), "/health/live"), 200);
+  reserve(router, 2);
+  ASSERT_TRUE(turn_until([&] { return router.busy == "draining"; }));
+  EXPECT_EQ(host.run(), 0);  // the lease whose KV never comes ends with the grace period
+}
+
+TEST_F(WorkerHostTest, AnIdleWorkerStopsAtOnce) {
+  WorkerSetup patient = setup([] { return std::make_unique<FakeModel>(); });
+  patient.config.shutdown_grace = seconds(600);
+  WorkerHost host(loop, std::move(patient));
+  ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
+  host.drain();
+  EXPECT_EQ(host.run(), 0);
+}
+
+TEST_F(WorkerHostTest, ALostRouterTakesItsLeasesAlong) {
+  WorkerSetup patient = setup([] { return std::make_unique<FakeModel>(); });
+  patient.config.shutdown_grace = seconds(600);
+  WorkerHost host(loop, std::move(patient));
+  ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
+  reserve(router, 1);
+  ASSERT_TRUE(turn_until([&] { return router.leased != 0; }));
+  router.drop();
+  host.drain();
+  EXPECT_EQ(host.run(), 0);  // long before the grace period: nothing is held any more
+}
+
+}  // namespace
+}  // namespace lynx::testing
