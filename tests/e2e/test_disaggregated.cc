@@ -1,0 +1,77 @@
+// Serving with prefill and decode apart changes no token: greedy, policy off, 200 mixed requests, against a
+// run of the same model in one process.
+#include <gtest/gtest.h>
+
+#include "services/engine/moe_transformer.h"
+#include "services/engine/monolith.h"
+#include "tests/e2e/api_client.h"
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/request_mix.h"
+
+namespace lynx::testing {
+namespace {
+
+constexpr std::uint32_t kMaxPrompt = 700;  // several chunks of the prefill worker
+constexpr std::uint32_t kMaxNew = 24;
+
+std::vector<MonolithOutput> run_alone(const std::vector<MixedRequest>& requests) {
+  const auto model = load_model(model_folder());
+  PageLayout layout = page_layout(model->config(), 1024, 16, KvDtype::kF32);
+  KvCache cache(layout);
+  std::vector<MonolithRequest> alone(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    alone[i].prompt = requests[i].prompt;
+    alone[i].sampling.temperature = 0;
+    alone[i].sampling.max_tokens = requests[i].max_tokens;
+  }
+  return run_monolith(*model, cache, {{16, 512}, {}}, alone);
+}
+
+StreamCall greedy_call(const MixedRequest& request) {
+  StreamCall call;
+  call.body = {{"model", "model"},
+               {"prompt", request.prompt},
+               {"max_tokens", request.max_tokens},
+               {"temperature", 0},
+               {"logprobs", 0},
+               {"stream", true},
+               {"stream_options", {{"include_usage", true}}}};
+  call.timeout = std::chrono::seconds(120 * slowdown());
+  return call;
+}
+
+void expect_equal_tokens(const std::string& transport) {
+  const Tokenizer tokenizer = Tokenizer::from_file(model_folder() + "/tokenizer.json");
+  const auto requests = mixed_requests(tokenizer, 200, kMaxPrompt, kMaxNew, 7);
+  const auto alone = run_alone(requests);
+
+  ClusterOptions options;
+  options.policy = "off";
+  options.transport = transport;
+  Cluster cluster(options);
+  std::vector<StreamCall> calls;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    calls.push_back(greedy_call(requests[i]));
+    calls.back().start_after = std::chrono::milliseconds(10 * i * static_cast<std::size_t>(slowdown()));
+  }
+  const auto streams = run_streams(cluster.api_port(), calls);
+
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(streams[i].finished_well()) << "request " << i << ": " << streams[i].error_message;
+    ASSERT_TRUE(alone[i].status.ok()) << alone[i].status.error().message;
+    std::vector<std::string> expected;
+    std::vector<TokenId> ids;
+    for (const SampledTokenData& token : alone[i].tokens) ids.push_back(token.token);
+    EXPECT_EQ(streams[i].completion_tokens, static_cast<int>(ids.size())) << "request " << i;
+    EXPECT_EQ(streams[i].tokens.size(), ids.size()) << "request " << i;
+    EXPECT_EQ(streams[i].text, tokenizer.decode(ids)) << "request " << i;
+  }
+  EXPECT_TRUE(cluster.all_free(std::chrono::seconds(5 * slowdown())));
+  EXPECT_GT(Cluster::metric(cluster.prefill(0), "lynx_kv_transfer_bytes_total"), 0);
+}
+
+TEST(Disaggregated, TokensEqualOneProcessOverTcp) { expect_equal_tokens("tcp"); }
+TEST(Disaggregated, TokensEqualOneProcessOverSharedMemory) { expect_equal_tokens("shm"); }
+
+}  // namespace
+}  // namespace lynx::testing

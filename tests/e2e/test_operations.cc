@@ -1,0 +1,118 @@
+// What an operator relies on: three probes of three meanings, a drain that loses nothing, pairs that do not
+// fit are told so.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "tests/e2e/api_client.h"
+#include "tests/e2e/cluster.h"
+
+namespace lynx::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+nlohmann::json long_completion(int tokens) {
+  return {{"model", "model"},
+          {"prompt", "Once upon a time"},
+          {"max_tokens", tokens},
+          {"temperature", 0},
+          {"ignore_eos", true},
+          {"stream", true},
+          {"stream_options", {{"include_usage", true}}}};
+}
+
+TEST(Operations, ReadyMeansAPairIsThereAndLiveMeansTheLoopTurns) {
+  ClusterOptions options;
+  options.decodes = 1;
+  Cluster cluster(options);
+  EXPECT_EQ(get(cluster.api_port(), "/health/live").status, 200);
+  EXPECT_EQ(get(cluster.api_port(), "/health/ready").status, 200);
+
+  cluster.kill(cluster.decode(0));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (get(cluster.api_port(), "/health/ready").status == 200 &&
+         std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(get(cluster.api_port(), "/health/ready").status, 503);
+  EXPECT_EQ(get(cluster.api_port(), "/health/live").status, 200);
+  EXPECT_EQ(get(cluster.prefill(0).http_port, "/health/ready").status, 200);
+
+  cluster.restart(cluster.decode(0));
+  EXPECT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
+}
+
+TEST(Operations, AStreamOutlivesItsDecodeWorker) {
+  Cluster cluster({});
+  StreamCall call;
+  call.body = long_completion(300);
+  const auto undisturbed = run_streams(cluster.api_port(), {call}).front();
+  ASSERT_TRUE(undisturbed.finished_well()) << undisturbed.error_message;
+
+  std::vector<StreamCall> calls(4, call);
+  const auto streams =
+      run_streams(cluster.api_port(), calls,
+                  {{milliseconds(150 * slowdown()), [&] { cluster.kill(cluster.decode(0)); }}});
+  for (const StreamOutcome& stream : streams) {
+    ASSERT_TRUE(stream.finished_well()) << stream.error_message;
+    EXPECT_EQ(stream.completion_tokens, 300);
+  }
+}
+
+TEST(Operations, ADrainedWorkerFinishesWhatItHasAndExitsZero) {
+  Cluster cluster({});
+  StreamCall call;
+  call.body = long_completion(200);
+  std::vector<StreamCall> calls(6, call);
+  const auto streams =
+      run_streams(cluster.api_port(), calls,
+                  {{milliseconds(100 * slowdown()), [&] { cluster.decode(0).process().signal(SIGTERM); }}});
+  for (const StreamOutcome& stream : streams)
+    EXPECT_EQ(stream.completion_tokens, 200) << stream.error_message;
+  EXPECT_EQ(cluster.decode(0).process().wait(std::chrono::seconds(20 * slowdown())), 0);
+
+  cluster.prefill(0).process().signal(SIGTERM);
+  EXPECT_EQ(cluster.prefill(0).process().wait(std::chrono::seconds(20 * slowdown())), 0);
+  cluster.router().process().signal(SIGTERM);
+  EXPECT_EQ(cluster.router().process().wait(std::chrono::seconds(20 * slowdown())), 0);
+}
+
+TEST(Operations, LayoutsThatDoNotFitAreToldWithinASecond) {
+  ClusterOptions options;
+  options.decodes = 1;
+  Cluster cluster(options);
+  cluster.kill(cluster.decode(0));
+  Worker& odd = cluster.decode(0);
+  for (const char* word : {"--kv.block_tokens", "32"}) odd.argv.emplace_back(word);
+  cluster.restart(odd);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10 * slowdown());
+  while (get(odd.http_port, "/health/live").status != 200 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(20));
+  std::this_thread::sleep_for(milliseconds(500 * slowdown()));
+
+  const auto began = std::chrono::steady_clock::now();
+  nlohmann::json body = long_completion(4);
+  body["stream"] = false;
+  body.erase("stream_options");
+  const ApiReply reply = post(cluster.api_port(), "/v1/completions", body);
+  EXPECT_EQ(reply.status, 503) << reply.body;
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(slowdown()));
+}
+
+TEST(Operations, AStoppedDecodeWorkerCostsAPauseNotTheRequest) {
+  Cluster cluster({});
+  StreamCall call;
+  call.body = long_completion(100);
+  std::vector<StreamCall> calls(4, call);
+  const auto streams =
+      run_streams(cluster.api_port(), calls,
+                  {{milliseconds(60 * slowdown()), [&] { cluster.decode(0).process().signal(SIGSTOP); }}});
+  for (const StreamOutcome& stream : streams) {
+    ASSERT_TRUE(stream.finished_well()) << stream.error_message;
+    EXPECT_EQ(stream.completion_tokens, 100);
+  }
+}
+
+}  // namespace
+}  // namespace lynx::testing
