@@ -1,10 +1,9 @@
-// Added tokens (special ones among them) found in raw text before anything else happens to it: leftmost, then
-// longest.
+// Added tokens (special ones among them) found in text before the pre-tokenizer and the merges see it:
+// leftmost, then longest. Immutable after construction; any thread.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +16,10 @@ struct AddedToken {
   TokenId id = 0;
   std::string content;
   bool special = false;
-  bool lstrip = false;  // takes the white space before it along
-  bool rstrip = false;  // and after it
+  bool lstrip = false;       // takes the white space before it along
+  bool rstrip = false;       // and after it
+  bool single_word = false;  // only where no letter or digit touches it
+  bool normalized = false;   // looked for in the normalized text, not in the raw text
 };
 
 class AddedTokens {
@@ -26,11 +27,11 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   struct Match {
-    std::size_t begin = 0, end = 0;  // in text, stripped white space included
-    const AddedToken* token = nullptr;
+    std::size_t begin = 0, end = 0;     // in text, stripped white space included
+    const AddedToken* token = nullptr;  // null: nothing was found
   };
   // The first match at or after from; special tokens count only when allow_special.
-  std::optional<Match> find(std::string_view text, std::size_t from, bool allow_special) const;
+  Match find(std::string_view text, std::size_t from, bool allow_special) const;
 
   const std::vector<AddedToken>& all() const { return tokens_; }
 

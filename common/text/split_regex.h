@@ -1,5 +1,5 @@
-// A pre-tokenizer's pattern over PCRE2, with Unicode classes. The pattern comes from a file, so matching has
-// a limit.
+// A pre-tokenizer's pattern over PCRE2, with Unicode classes. The pattern comes from a file, so the work and
+// the memory of a match are limited. Immutable after construction; any thread.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace lynx {
 
 class SplitRegex {
  public:
-  // Throws std::runtime_error "offset N: what PCRE2 says".
+  // pattern: in Oniguruma's syntax, as tokenizer.json has it. Throws std::runtime_error.
   explicit SplitRegex(const std::string& pattern);
   SplitRegex(SplitRegex&&) noexcept;
   SplitRegex& operator=(SplitRegex&&) noexcept;

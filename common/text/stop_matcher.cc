@@ -1,36 +1,51 @@
 #include "common/text/stop_matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lynx {
 namespace {
 
-// Length of the longest end of text that is a proper start of stop.
-std::size_t pending(std::string_view text, std::string_view stop) {
-  for (std::size_t length = std::min(text.size(), stop.size() - 1); length > 0; --length)
-    if (stop.starts_with(text.substr(text.size() - length))) return length;
-  return 0;
+std::vector<std::size_t> borders_of(std::string_view text) {
+  std::vector<std::size_t> border(text.size(), 0);
+  for (std::size_t i = 1, length = 0; i < text.size(); ++i) {
+    while (length > 0 && text[i] != text[length]) length = border[length - 1];
+    if (text[i] == text[length]) ++length;
+    border[i] = length;
+  }
+  return border;
 }
 
 }  // namespace
 
-// What is held back is at all times shorter than the longest stop string, so the work per piece is bounded by
-// the piece and the stop strings, whatever the length of the stream.
+StopMatcher::StopMatcher(std::vector<std::string> stops) {
+  for (std::string& stop : stops) {
+    if (stop.empty()) continue;
+    auto border = borders_of(stop);
+    stops_.push_back({std::move(stop), std::move(border), 0});
+  }
+}
+
+bool StopMatcher::Stop::advance(char byte) {
+  while (matched > 0 && text[matched] != byte) matched = border[matched - 1];
+  if (text[matched] == byte) ++matched;
+  return matched == text.size();
+}
+
 StopMatcher::Out StopMatcher::push(std::string_view piece) {
   if (stopped_) return {{}, true};
-  held_ += piece;
-  std::size_t first = std::string::npos;
-  for (const std::string& stop : stops_)
-    if (!stop.empty()) first = std::min(first, held_.find(stop));
-  if (first != std::string::npos) {
+  for (const char byte : piece) {
+    held_ += byte;
+    std::size_t cut = 0;
+    for (Stop& stop : stops_)
+      if (stop.advance(byte)) cut = std::max(cut, stop.text.size());
+    if (cut == 0) continue;
     stopped_ = true;
-    std::string text = held_.substr(0, first);
-    held_.clear();
-    return {std::move(text), true};
+    held_.resize(held_.size() - cut);
+    return {std::exchange(held_, {}), true};
   }
   std::size_t keep = 0;
-  for (const std::string& stop : stops_)
-    if (!stop.empty()) keep = std::max(keep, pending(held_, stop));
+  for (const Stop& stop : stops_) keep = std::max(keep, stop.matched);
   std::string text = held_.substr(0, held_.size() - keep);
   held_.erase(0, held_.size() - keep);
   return {std::move(text), false};

@@ -2,8 +2,10 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -16,6 +18,7 @@ namespace lynx {
 namespace {
 
 std::string to_nfc(const std::string& text) {
+  if (std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; })) return text;
   utf8proc_uint8_t* composed = nullptr;
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -35,14 +38,16 @@ struct Entry {
 
 struct Tokenizer::Impl {
   explicit Impl(TokenizerFile file)
-      : added(std::move(file.added)),
+      : nfc(file.nfc),
+        added_raw(pick(file.added, false)),
+        added_normalized(pick(file.added, true)),
         splits(std::move(file.splits)),
-        nfc(file.nfc),
         prefix_step(file.prefix_step),
         bpe(std::move(file.byte_vocabulary), file.merges, file.ignore_merges),
-        ids(std::move(file.vocabulary)) {
+        ids(std::move(file.vocabulary)),
+        prompt_prefix(std::move(file.prompt_prefix)) {
     for (const auto& [text, id] : ids) entry(id).bytes = bytes_of_byte_level(text).value_or(text);
-    for (const AddedToken& token : added.all()) {
+    for (const AddedToken& token : file.added) {
       ids.insert_or_assign(token.content, token.id);
       entry(token.id) = {token.content, token.special};
     }
@@ -53,11 +58,31 @@ struct Tokenizer::Impl {
     return entries[id];
   }
 
-  // Plain text between added tokens: normalise, cut, merge.
-  void encode_text(std::string_view text, std::vector<TokenId>& out) const {
-    if (text.empty()) return;
-    std::string normal = nfc ? to_nfc(std::string(text)) : std::string(text);
-    cut(0, normal, out);
+  std::vector<AddedToken> pick(std::vector<AddedToken> tokens, bool normalized) const {
+    std::erase_if(tokens, [&](const AddedToken& token) { return token.normalized != normalized; });
+    if (normalized && nfc)
+      for (AddedToken& token : tokens) token.content = to_nfc(token.content);
+    return tokens;
+  }
+
+  // The added tokens in text go to out, what lies between them to plain.
+  static void around(const AddedTokens& added, std::string_view text, bool allow_special,
+                     std::vector<TokenId>& out, const std::function<void(std::string_view)>& plain) {
+    std::size_t done = 0;
+    for (auto match = added.find(text, 0, allow_special); match.token != nullptr;
+         match = added.find(text, done, allow_special)) {
+      if (match.begin > done) plain(text.substr(done, match.begin - done));
+      out.push_back(match.token->id);
+      done = match.end;
+    }
+    if (done < text.size()) plain(text.substr(done));
+  }
+
+  void encode(std::string_view text, bool allow_special, std::vector<TokenId>& out) const {
+    around(added_raw, text, allow_special, out, [&](std::string_view raw) {
+      const std::string normal = nfc ? to_nfc(std::string(raw)) : std::string(raw);
+      around(added_normalized, normal, allow_special, out, [&](std::string_view rest) { cut(0, rest, out); });
+    });
   }
 
   // Applies the pre-tokenizers from step on to one piece.
@@ -75,13 +100,14 @@ struct Tokenizer::Impl {
     });
   }
 
-  AddedTokens added;
-  std::vector<SplitStep> splits;
   bool nfc;
+  AddedTokens added_raw, added_normalized;
+  std::vector<SplitStep> splits;
   std::optional<std::size_t> prefix_step;
   Bpe bpe;
   std::unordered_map<std::string, TokenId> ids;
   std::vector<Entry> entries;  // by id
+  std::vector<TokenId> prompt_prefix;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -106,15 +132,11 @@ std::vector<TokenId> Tokenizer::encode(std::string_view bytes, bool allow_specia
     bytes = repaired;
   }
   std::vector<TokenId> out;
-  std::size_t done = 0;
-  while (const auto match = impl_->added.find(bytes, done, allow_special)) {
-    impl_->encode_text(bytes.substr(done, match->begin - done), out);
-    out.push_back(match->token->id);
-    done = match->end;
-  }
-  impl_->encode_text(bytes.substr(done), out);
+  impl_->encode(bytes, allow_special, out);
   return out;
 }
+
+std::span<const TokenId> Tokenizer::prompt_prefix() const { return impl_->prompt_prefix; }
 
 std::string_view Tokenizer::bytes(TokenId id) const {
   return id < impl_->entries.size() ? std::string_view(impl_->entries[id].bytes) : std::string_view();

@@ -30,6 +30,10 @@ class Tokenizer {
   // a turn).
   std::vector<TokenId> encode(std::string_view text, bool allow_special = true) const;
 
+  // What the file's post-processor puts before a plain prompt: BOS in some models, nothing in most. encode
+  // leaves it out, because chat templates write it themselves.
+  std::span<const TokenId> prompt_prefix() const;
+
   // The exact bytes of one token: byte-level tokens decoded, added tokens verbatim. Empty for an unknown id.
   std::string_view bytes(TokenId id) const;
   bool is_special(TokenId id) const;

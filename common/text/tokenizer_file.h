@@ -29,6 +29,7 @@ struct TokenizerFile {
   std::unordered_map<std::string, TokenId> byte_vocabulary;  // bytes -> id
   std::vector<Merge> merges;
   bool ignore_merges = false;
+  std::vector<TokenId> prompt_prefix;  // what the post-processor puts before a prompt
 };
 
 // Throws std::runtime_error "name: path: what is wrong".

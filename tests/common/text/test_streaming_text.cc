@@ -71,7 +71,10 @@ TEST(StopMatcher, HoldsBackWhatMightBeAStop) {
   EXPECT_EQ(matcher.finish(), "EN");
 }
 
-TEST(StopMatcher, TheFirstStopInTheTextWins) {
+TEST(StopMatcher, TheStopThatIsCompleteFirstWins) {
+  EXPECT_EQ(run({"abcd", "bc"}, {"xabcd"}), "xa");
+  EXPECT_EQ(run({"abcd", "bc"}, {"xabc", "d"}), "xa");
+  EXPECT_EQ(run({"bc", "abc"}, {"xabc"}), "x");  // both end here: the longest
   bool stopped = false;
   EXPECT_EQ(run({"world", "lo"}, {"hel", "lo wor", "ld"}, &stopped), "hel");
   EXPECT_TRUE(stopped);
@@ -80,17 +83,30 @@ TEST(StopMatcher, TheFirstStopInTheTextWins) {
   EXPECT_EQ(run({""}, {"all"}), "all");
 }
 
+// What the header promises, in a form that is plainly right and slow.
+std::size_t cut_of(const std::string& text, const std::vector<std::string>& stops) {
+  std::size_t first_end = std::string::npos, cut = std::string::npos;
+  for (const std::string& stop : stops) {
+    const std::size_t begin = text.find(stop);
+    if (begin == std::string::npos) continue;
+    const std::size_t end = begin + stop.size();
+    if (end < first_end || (end == first_end && begin < cut)) cut = begin;
+    first_end = std::min(first_end, end);
+  }
+  return cut;
+}
+
 // Whatever the cuts, the outcome is that of one search over the whole text.
 TEST(StopMatcher, CutsDoNotMatter) {
   std::mt19937 random(5);
-  const std::vector<std::string> letters = {"a", "b", "永", "年", "🙂", "🚀"};
+  const std::vector<std::string> letters = {"a", "永", "🙂"};  // few, so that stop strings overlap
   const auto word = [&](std::size_t most) {
     std::string out;
     for (std::size_t n = 1 + random() % most; n > 0; --n) out += letters[random() % letters.size()];
     return out;
   };
   for (int round = 0; round < 3000; ++round) {
-    const std::vector<std::string> stops = {word(3), word(4)};
+    const std::vector<std::string> stops = {word(2), word(4), word(6)};
     const std::string text = word(40);
     std::vector<std::string> pieces;  // on character boundaries, as a detokenizer gives them
     for (std::string_view rest = text; !rest.empty();) {
@@ -100,11 +116,20 @@ TEST(StopMatcher, CutsDoNotMatter) {
       pieces.emplace_back(rest.substr(0, length));
       rest.remove_prefix(length);
     }
-    const std::size_t cut = std::min(text.find(stops[0]), text.find(stops[1]));
     const std::string got = run(stops, pieces);
-    ASSERT_EQ(got, text.substr(0, cut)) << text << " / " << stops[0] << " / " << stops[1];
+    ASSERT_EQ(got, text.substr(0, cut_of(text, stops))) << text << " / " << stops[0] << " / " << stops[1];
     ASSERT_TRUE(is_valid_utf8(got));
   }
+}
+
+// A stop string that almost matches all the time: 64 MB of comparisons if every piece searched from the
+// start.
+TEST(StopMatcher, ALongStopStringCostsNoMoreThanAShortOne) {
+  StopMatcher matcher({std::string(8000, 'a') + "b", std::string(8000, 'a') + "c"});
+  std::string out;
+  for (int i = 0; i < 300'000; ++i) out += matcher.push("a").text;
+  EXPECT_EQ(out.size(), 292'000U);
+  EXPECT_EQ(matcher.push("d").text.size(), 8001U);
 }
 
 }  // namespace

@@ -89,6 +89,11 @@ std::string with(const std::string& key, const std::string& value) {
   return out;
 }
 
+std::string nested(int depth) {
+  if (depth == 0) return R"({"type":"ByteLevel"})";
+  return R"({"type":"Sequence","pretokenizers":[)" + nested(depth - 1) + "]}";
+}
+
 TEST(TokenizerFile, EveryFaultNamesItsPlace) {
   const std::vector<BadFile> files = {
       {"no JSON", "{", "t.json: "},
@@ -106,7 +111,12 @@ TEST(TokenizerFile, EveryFaultNamesItsPlace) {
        "model.dropout: is not"},
       {"normalizer", with("normalizer", R"({"type":"Lowercase"})"), "normalizer.type: 'Lowercase'"},
       {"regex", with("pre_tokenizer", R"({"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"})"),
-       "pre_tokenizer.pattern.Regex: offset 1"},
+       "pre_tokenizer.pattern.Regex: missing closing parenthesis"},
+      {"another dialect",
+       with("pre_tokenizer", R"({"type":"Split","pattern":{"Regex":"a\\w"},"behavior":"Isolated"})"),
+       "pre_tokenizer.pattern.Regex: offset 1: \\w is not supported"},
+      {"step", with("pre_tokenizer", R"({"type":"Metaspace"})"), "pre_tokenizer.type: 'Metaspace'"},
+      {"deep", with("pre_tokenizer", nested(9)), "is nested too deeply"},
       {"behavior",
        with("pre_tokenizer", R"({"type":"Split","pattern":{"Regex":"a"},"behavior":"Contiguous"})"),
        "pre_tokenizer.behavior: 'Contiguous'"},
@@ -115,7 +125,17 @@ TEST(TokenizerFile, EveryFaultNamesItsPlace) {
       {"empty added", with("added_tokens", R"([{"id":1,"content":""}])"),
        "added_tokens[0].content: is empty"},
       {"decoder", with("decoder", "null"), "decoder"},
-      {"template", with("post_processor", R"({"type":"TemplateProcessing"})"), "post_processor"},
+      {"template", with("post_processor", R"({"type":"TemplateProcessing"})"),
+       "post_processor.single: is missing"},
+      {"template's end",
+       with(
+           "post_processor",
+           R"({"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"e"}}]})"),
+       "post_processor.single[1]: a token after the text"},
+      {"post-processor", with("post_processor", R"({"type":"BertProcessing"})"),
+       "post_processor.type: 'BertProcessing'"},
+      {"truncation", with("model", R"({"type":"BPE","vocab":{},"merges":[]},"truncation":{})"),
+       "truncation: is not"},
   };
   for (const BadFile& file : files) {
     try {
@@ -136,6 +156,41 @@ TEST(TokenizerFile, AddedTokensStripAsAsked) {
   const Tokenizer tokenizer = Tokenizer::from_json(with("added_tokens", added), "t.json");
   EXPECT_EQ(tokenizer.encode("a \u3000<m>\n b"), std::vector<TokenId>({0, 7, 1}));
   EXPECT_EQ(tokenizer.encode("<m>>a"), std::vector<TokenId>({8, 0}));  // the longest of those that begin here
+}
+
+TEST(TokenizerFile, ASingleWordStandsAlone) {
+  const Tokenizer tokenizer =
+      Tokenizer::from_json(with("added_tokens", R"([{"id":7,"content":"ab","single_word":true}])"), "t.json");
+  EXPECT_EQ(tokenizer.encode("ab"), std::vector<TokenId>({7}));
+  EXPECT_EQ(tokenizer.encode("(ab)ab"), std::vector<TokenId>({7, 7}));
+  EXPECT_EQ(tokenizer.encode("aab"), std::vector<TokenId>({0, 2}));
+  EXPECT_EQ(tokenizer.encode("éab"), std::vector<TokenId>({2}));
+  EXPECT_EQ(tokenizer.encode("ab\u0301"), std::vector<TokenId>({2}));
+}
+
+// Raw ones come first, whatever is longer; normalized ones are found in the normalized text.
+TEST(TokenizerFile, NormalizedAddedTokensComeSecond) {
+  const std::string added =
+      R"([{"id":7,"content":"<a>"},{"id":8,"content":"<a>>","normalized":true},)"
+      R"({"id":9,"content":"e\u0301","normalized":true}],"normalizer":{"type":"NFC"},"x":[)";
+  std::string json = with("added_tokens", added + "]");
+  json.replace(json.find(R"("normalizer":null,)"), 18, "");
+  const Tokenizer tokenizer = Tokenizer::from_json(json, "t.json");
+  EXPECT_EQ(tokenizer.encode("<a>>"), std::vector<TokenId>({7}));
+  EXPECT_EQ(tokenizer.encode("a\u00E9b"), std::vector<TokenId>({0, 9, 1}));
+  EXPECT_EQ(tokenizer.encode("ae\u0301b"), std::vector<TokenId>({0, 9, 1}));
+}
+
+TEST(TokenizerFile, ATemplatesPrefixIsKeptForPlainPrompts) {
+  const std::string processor =
+      R"({"type":"Sequence","processors":[{"type":"ByteLevel"},{"type":"TemplateProcessing",)"
+      R"("single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],)"
+      R"("special_tokens":{"<s>":{"id":"<s>","ids":[5],"tokens":["<s>"]}}}]})";
+  const Tokenizer tokenizer = Tokenizer::from_json(with("post_processor", processor), "t.json");
+  EXPECT_EQ(tokenizer.encode("ab"), std::vector<TokenId>({2}));
+  ASSERT_EQ(tokenizer.prompt_prefix().size(), 1U);
+  EXPECT_EQ(tokenizer.prompt_prefix()[0], 5U);
+  EXPECT_TRUE(Tokenizer::from_json(with("", ""), "t.json").prompt_prefix().empty());
 }
 
 }  // namespace
