@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
-#include <optional>
 
 namespace lynx {
 namespace {
@@ -120,36 +119,40 @@ std::string_view origin_form(std::string_view target) {
 struct HttpRequestReader::Impl {
   std::size_t max_header_bytes;
   std::size_t max_body_bytes;
-  std::optional<RequestParser> parser;
-  std::optional<HttpFault> fault;
+  std::unique_ptr<RequestParser> parser;  // one per request: Beast's cannot start over
+  HttpFault fault;
+  bool bad = false;
 };
 
 HttpRequestReader::HttpRequestReader(std::size_t max_header_bytes, std::size_t max_body_bytes)
-    : impl_(std::make_unique<Impl>(Impl{max_header_bytes, max_body_bytes, {}, {}})) {
+    : impl_(std::make_unique<Impl>(Impl{max_header_bytes, max_body_bytes, nullptr, {}, false})) {
   reset();
 }
 
 HttpRequestReader::~HttpRequestReader() = default;
 
 void HttpRequestReader::reset() {
-  impl_->parser.emplace(impl_->max_header_bytes, impl_->max_body_bytes);
-  impl_->fault.reset();
+  impl_->parser = std::make_unique<RequestParser>(impl_->max_header_bytes, impl_->max_body_bytes);
+  impl_->bad = false;
 }
 
 std::size_t HttpRequestReader::feed(std::string_view bytes) {
-  if (impl_->fault) return 0;
+  if (impl_->bad) return 0;
   error_code error;
   const std::size_t used = impl_->parser->feed(bytes, error);
-  if (error) impl_->fault = fault_of(error, impl_->parser->foreign_encoding);
+  if (error) {
+    impl_->fault = fault_of(error, impl_->parser->foreign_encoding);
+    impl_->bad = true;
+  }
   return used;
 }
 
 ParseState HttpRequestReader::state() const {
-  if (impl_->fault) return ParseState::kBad;
+  if (impl_->bad) return ParseState::kBad;
   return impl_->parser->is_done() ? ParseState::kDone : ParseState::kMore;
 }
 
-const HttpFault& HttpRequestReader::fault() const { return *impl_->fault; }
+const HttpFault& HttpRequestReader::fault() const { return impl_->fault; }
 
 bool HttpRequestReader::expects_continue() const {
   return impl_->parser->is_header_done() && impl_->parser->expects_continue && !impl_->parser->http_1_0;

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "common/net/byte_stream.h"
 #include "common/net/cluster_secret.h"
@@ -70,7 +68,7 @@ class LinkProof : public std::enable_shared_from_this<LinkProof> {
   }
 
   void on_hello(proto::Hello::Reader hello) {
-    if (peer_nonce_) return refuse(ErrorCode::kCorrupt, "a second hello");
+    if (greeted_) return refuse(ErrorCode::kCorrupt, "a second hello");
     if (hello.getVersion() != proto::PROTOCOL_VERSION) {
       return refuse(ErrorCode::kIncompatible, "control protocol version " +
                                                   std::to_string(hello.getVersion()) + " met " +
@@ -84,22 +82,23 @@ class LinkProof : public std::enable_shared_from_this<LinkProof> {
     // back to us.
     if (peer_service_ == self_.service)
       return refuse(ErrorCode::kPermission, "a " + self_.service + " does not talk to a " + peer_service_);
-    std::copy(nonce.begin(), nonce.end(), peer_nonce_.emplace().begin());
+    std::copy(nonce.begin(), nonce.end(), peer_nonce_.begin());
+    greeted_ = true;
     send_proof();
   }
 
   void send_proof() {
-    const Mac mac = prove(self_.secret, self_.service, *peer_nonce_, nonce_);
+    const Mac mac = prove(self_.secret, self_.service, peer_nonce_, nonce_);
     capnp::MallocMessageBuilder message;
     message.initRoot<proto::Frame>().initProof().setHmac(kj::arrayPtr(mac.data(), mac.size()));
     stream_->send(message);
   }
 
   void on_proof(proto::Proof::Reader proof) {
-    if (!peer_nonce_) return refuse(ErrorCode::kCorrupt, "a proof before its hello");
+    if (!greeted_) return refuse(ErrorCode::kCorrupt, "a proof before its hello");
     const auto given = proof.getHmac();
     const std::string_view bytes(reinterpret_cast<const char*>(given.begin()), given.size());
-    if (!equal(prove(self_.secret, peer_service_, nonce_, *peer_nonce_), bytes))
+    if (!equal(prove(self_.secret, peer_service_, nonce_, peer_nonce_), bytes))
       return refuse(ErrorCode::kPermission, "the cluster secrets differ");
     stream_->start({});  // what follows waits for the new owner
     finish(std::move(stream_));
@@ -130,7 +129,8 @@ class LinkProof : public std::enable_shared_from_this<LinkProof> {
   OnProven on_done_;
   std::unique_ptr<Timer> timer_;
   const Nonce nonce_ = random_nonce();
-  std::optional<Nonce> peer_nonce_;
+  Nonce peer_nonce_{};
+  bool greeted_ = false;  // their hello is in
   std::string peer_service_;
 };
 
