@@ -19,19 +19,18 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Why each: ucx_transport.h.
+// Why each: ucx_transport.h. UCX finds a transport's own setting without the transport's prefix (1.13).
 Settings settings_for(const UcxConfig& config) {
   Settings settings{{"KEEPALIVE_INTERVAL", std::to_string(config.keepalive.count()) + "ms"},
                     {"RNDV_THRESH", std::to_string(config.rndv_threshold)}};
   if (!config.net_devices.empty()) settings.emplace_back("NET_DEVICES", config.net_devices);
-  if (config.transport == "auto") settings.emplace_back("TLS", "^sm,cma");
+  if (config.transport == "auto") settings.emplace_back("TLS", "^sm");
   if (config.transport == "rdma") settings.emplace_back("TLS", "rc,dc,ud");
-  if (config.transport == "tcp") {
-    settings.insert(settings.end(), {{"TLS", "tcp"}, {"RNDV_SCHEME", "am"}});
-  }
-  if (config.transport == "shm") {
+  if (config.transport == "tcp") settings.insert(settings.end(), {{"TLS", "tcp"}, {"RNDV_SCHEME", "am"}});
+  if (config.transport == "shm")
     settings.insert(settings.end(), {{"TLS", "posix"}, {"RNDV_SCHEME", "am"}, {"MM_ERROR_HANDLING", "y"}});
-  }
+  // TCP fragments: a quarter faster than with the default of 64K; still larger ones lose it again.
+  if (config.transport == "tcp" || config.transport == "auto") settings.emplace_back("RX_SEG_SIZE", "128K");
   return settings;
 }
 

@@ -19,6 +19,7 @@ struct Subcommand {
 
 Subcommand add_step(CLI::App& app);     // a decode step against the time to read its bytes
 Subcommand add_prefill(CLI::App& app);  // a prompt against oneDNN on the same matrix products
+Subcommand add_kv(CLI::App& app);       // KV pushes against ucx_perftest
 Subcommand add_router(CLI::App& app);   // streamed tokens of a router with stub workers
 
 }  // namespace lynx

@@ -6,14 +6,13 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/fault/child_process.h"
+#include "loadtest/bench/child_process.h"
 #include "tests/fault/kv_fault.h"
 
 namespace lynx {
 namespace {
 
 using namespace std::chrono_literals;
-using fault::ChildProcess;
 using testing_kv::Outcomes;
 
 constexpr int kLives = 20;

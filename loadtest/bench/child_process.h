@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
-namespace lynx::fault {
+namespace lynx {
 
 class ChildProcess {
  public:
-  explicit ChildProcess(std::vector<std::string> command);  // throws std::runtime_error
+  // command[0] is searched in PATH; environment ("NAME=value") is added to this process's. Throws
+  // std::runtime_error.
+  explicit ChildProcess(std::vector<std::string> command, std::vector<std::string> environment = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -30,4 +32,4 @@ class ChildProcess {
   std::string pending_;
 };
 
-}  // namespace lynx::fault
+}  // namespace lynx

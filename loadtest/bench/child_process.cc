@@ -1,4 +1,4 @@
-#include "tests/fault/child_process.h"
+#include "loadtest/bench/child_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
-namespace lynx::fault {
+namespace lynx {
 
-ChildProcess::ChildProcess(std::vector<std::string> command) {
+ChildProcess::ChildProcess(std::vector<std::string> command, std::vector<std::string> environment) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
     throw std::runtime_error(std::string("pipe: ") + std::strerror(errno));
@@ -25,7 +26,8 @@ ChildProcess::ChildProcess(std::vector<std::string> command) {
   if (pid_ == 0) {
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
-    execv(argv[0], argv.data());
+    for (std::string& setting : environment) putenv(setting.data());
+    execvp(argv[0], argv.data());
     _exit(127);
   }
   close(in[0]);
@@ -75,4 +77,4 @@ std::optional<std::string> ChildProcess::read_line(std::chrono::milliseconds tim
   }
 }
 
-}  // namespace lynx::fault
+}  // namespace lynx

@@ -1,0 +1,71 @@
+// lynx-bench kv: KV pushes to another process against ucx_perftest on the same transport and size.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "loadtest/bench/kv_pushes.h"
+#include "loadtest/bench/subcommands.h"
+#include "loadtest/bench/ucx_perftest.h"
+
+namespace lynx {
+
+namespace {
+
+constexpr std::size_t kGuessBytesPerMs = 2'000'000;  // only sizes ucx_perftest's run
+
+struct KvFlags {
+  std::vector<std::string> transports{"tcp", "shm"};
+  std::vector<std::size_t> kilobytes{64, 256, 1024, 4096};
+  std::uint32_t rounds = 3;
+  std::uint32_t milliseconds = 500;
+  std::string receive;
+};
+
+// Both sides take turns, and each keeps its best: what else the machine does hits one round, not the answer.
+BenchRow measure(const KvFlags& flags, const std::string& transport, std::size_t kilobytes) {
+  BenchRow row;
+  row.name = "kv." + transport + "." + std::to_string(kilobytes) + "k";
+  row.unit = "GB/s";
+  row.ceiling_is = "ucx_perftest ucp_am_bw, rendezvous, with error handling as KV needs it";
+  row.target = ">= 0.70";
+  const std::size_t bytes = kilobytes * 1024;
+  const std::size_t messages = std::max<std::size_t>(flags.milliseconds * kGuessBytesPerMs / bytes, 20);
+  double unguarded = 0;
+  for (std::uint32_t round = 0; round < flags.rounds; ++round) {
+    row.ceiling = std::max(row.ceiling, ucx_perftest_rate({transport, bytes, messages, true}) / 1e9);
+    row.value = std::max(row.value,
+                         kv_push_rate(transport, bytes, std::chrono::milliseconds(flags.milliseconds)) / 1e9);
+    unguarded = std::max(unguarded, ucx_perftest_rate({transport, bytes, messages, false}) / 1e9);
+  }
+  row.details = {{"perftest_without_error_handling", unguarded}};
+  return row;
+}
+
+std::vector<BenchRow> run(const KvFlags& flags) {
+  if (!flags.receive.empty()) {
+    receive_kv_pushes(flags.receive);
+    return {};
+  }
+  std::vector<BenchRow> rows;
+  for (const std::string& transport : flags.transports)
+    for (const std::size_t kilobytes : flags.kilobytes) rows.push_back(measure(flags, transport, kilobytes));
+  return rows;
+}
+
+}  // namespace
+
+Subcommand add_kv(CLI::App& app) {
+  auto flags = std::make_shared<KvFlags>();
+  CLI::App* parser = app.add_subcommand("kv", "KV pushes to another process against ucx_perftest");
+  parser->add_option("--transport", flags->transports, "tcp, shm")->check(CLI::IsMember({"tcp", "shm"}));
+  parser->add_option("--kilobytes", flags->kilobytes, "of one push, multiples of 64 up to 16384")
+      ->check(CLI::Range(64, 16384));
+  parser->add_option("--rounds", flags->rounds, "each side keeps its best round");
+  parser->add_option("--milliseconds", flags->milliseconds, "of pushing in one round");
+  parser->add_option("--receive", flags->receive)->group("");  // the other process; not for people
+  return {parser, [flags] { return run(*flags); }};
+}
+
+}  // namespace lynx
