@@ -31,15 +31,23 @@ function(lynx_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threads_tests ${name})
+  endif()
 endfunction()
 
+# What `ctest -L threads` needs, so that the thread sanitizer's build holds nothing else.
+add_custom_target(threads_tests)
+
 # lynx_fuzz(NAME SOURCES... DEPS...): a libFuzzer target, built by the fuzz preset alone.
+add_custom_target(fuzz_targets)
 function(lynx_fuzz name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT LYNX_FUZZ)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  add_dependencies(fuzz_targets ${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
