@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const;
   void kill_now();  // SIGKILL, and reaps
   void write_line(const std::string& line) const;
@@ -31,5 +33,8 @@ class ChildProcess {
   int out_ = -1;  // its stdout
   std::string pending_;
 };
+
+// A TCP port of 127.0.0.1 that was free a moment ago. Throws std::runtime_error.
+std::uint16_t free_loopback_port();
 
 }  // namespace lynx

@@ -21,5 +21,6 @@ Subcommand add_step(CLI::App& app);     // a decode step against the time to rea
 Subcommand add_prefill(CLI::App& app);  // a prompt against oneDNN on the same matrix products
 Subcommand add_kv(CLI::App& app);       // KV pushes against ucx_perftest
 Subcommand add_router(CLI::App& app);   // streamed tokens of a router with stub workers
+Subcommand add_start(CLI::App& app);    // start to ready and idle memory of each process
 
 }  // namespace lynx

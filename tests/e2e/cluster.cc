@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "loadtest/bench/child_process.h"
 #include "tests/e2e/api_client.h"
 
 namespace lynx::testing {
@@ -41,14 +42,14 @@ int slowdown() {
 }
 
 Cluster::Cluster(const ClusterOptions& options) : log_folder_(new_log_folder()) {
-  const std::uint16_t api = free_port(), control = free_port();
+  const std::uint16_t api = free_loopback_port(), control = free_loopback_port();
   router_ = {"router", binary("lynx-router"), api, {}, {}};
   router_.argv = {router_.binary,      "--model.path",   model_folder(),         "--http.port",
                   std::to_string(api), "--control.port", std::to_string(control)};
   append(router_.argv, options.router_flags);
 
   const auto worker = [&](const std::string& role, int index, const std::vector<std::string>& flags) {
-    Worker w{role + "-" + std::to_string(index), binary("lynx-" + role), free_port(), {}, {}};
+    Worker w{role + "-" + std::to_string(index), binary("lynx-" + role), free_loopback_port(), {}, {}};
     w.argv = {w.binary,
               "--model.path",
               model_folder(),

@@ -33,7 +33,4 @@ class ServiceProcess {
   std::string log_file_;
 };
 
-// A TCP port of 127.0.0.1 that was free a moment ago.
-std::uint16_t free_port();
-
 }  // namespace lynx::testing
