@@ -1,7 +1,9 @@
 // Typed configuration from YAML with flag overrides. A config struct lists its fields once, in a function
 //   void describe(ConfigFields& f) { f.section("http"); f.field("port", http.port, "port of the API"); ... }
-// and that one list gives: reading YAML (unknown key or wrong type = error with file, line and path), command-line flags
-// (--http.port 8000 overrides the file), --print-config, and --help. Start-up only; errors are thrown as ConfigError.
+// and that one list gives: reading YAML (unknown key or wrong type = error with file, line and path),
+// command-line flags
+// (--http.port 8000 overrides the file), --print-config, and --help. Start-up only; errors are thrown as
+// ConfigError.
 #pragma once
 
 #include <chrono>
@@ -22,15 +24,16 @@ class ConfigError : public std::runtime_error {
 
 class ConfigFields {
  public:
-  using Target = std::variant<bool*, std::int64_t*, std::uint16_t*, std::uint32_t*, std::uint64_t*, double*, std::string*,
-                              std::chrono::milliseconds*, std::vector<std::string>*, std::map<std::string, double>*>;
+  using Target = std::variant<bool*, std::int64_t*, std::uint16_t*, std::uint32_t*, std::uint64_t*, double*,
+                              std::string*, std::chrono::milliseconds*, std::vector<std::string>*,
+                              std::map<std::string, double>*>;
   struct Field {
-    std::string path;      // "http.port"
+    std::string path;  // "http.port"
     Target target;
     std::string help;
   };
 
-  void section(std::string name) { section_ = std::move(name); }   // "" = top level
+  void section(std::string name) { section_ = std::move(name); }  // "" = top level
   void field(const std::string& name, Target target, std::string help) {
     fields_.push_back({section_.empty() ? name : section_ + "." + name, target, std::move(help)});
   }
@@ -47,8 +50,9 @@ void read_yaml_file(const std::string& path, ConfigFields& fields);
 std::string print_yaml(const ConfigFields& fields);
 
 enum class ConfigOutcome { kRun, kExit };
-// Parses argv: --config FILE, --print-config, --help, --version and one flag per field. kExit: it has printed what was
-// asked. Throws ConfigError on anything wrong.
-ConfigOutcome configure(int argc, char** argv, const std::string& program, const std::string& summary, ConfigFields& fields);
+// Parses argv: --config FILE, --print-config, --help, --version and one flag per field. kExit: it has printed
+// what was asked. Throws ConfigError on anything wrong.
+ConfigOutcome configure(int argc, char** argv, const std::string& program, const std::string& summary,
+                        ConfigFields& fields);
 
 }  // namespace lynx

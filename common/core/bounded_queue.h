@@ -1,5 +1,6 @@
-// A bounded multi-producer, multi-consumer queue: the only meeting place of an IO thread and an engine thread.
-// Full means refused (try_push false), never an unbounded wait. close() wakes every waiter; what is queued still drains.
+// A bounded multi-producer, multi-consumer queue: the only meeting place of an IO thread and an engine
+// thread. Full means refused (try_push false), never an unbounded wait. close() wakes every waiter; what is
+// queued still drains.
 #pragma once
 
 #include <chrono>

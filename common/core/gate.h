@@ -1,5 +1,5 @@
-// A service closes through a gate: once closed it admits nothing new, and on_idle runs when the last holder has left.
-// One thread (the service's IO thread).
+// A service closes through a gate: once closed it admits nothing new, and on_idle runs when the last holder
+// has left. One thread (the service's IO thread).
 #pragma once
 
 #include <cstddef>

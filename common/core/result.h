@@ -1,5 +1,6 @@
 // Result<T>: a value or an Error, for the data path, where a failure is an expected outcome with a cause.
-// Start-up code throws std::runtime_error instead. An Error is never dropped: it is returned, answered or logged.
+// Start-up code throws std::runtime_error instead. An Error is never dropped: it is returned, answered or
+// logged.
 #pragma once
 
 #include <string>
@@ -10,15 +11,15 @@
 namespace lynx {
 
 enum class ErrorCode {
-  kInvalidArgument,   // the caller's input is wrong; the message names the field or place
+  kInvalidArgument,  // the caller's input is wrong; the message names the field or place
   kNotFound,
-  kBusy,              // try again later: no capacity now
+  kBusy,  // try again later: no capacity now
   kDeadlineExceeded,
   kCancelled,
-  kUnavailable,       // the peer is gone or not ready
-  kIncompatible,      // fingerprints or versions do not fit
-  kPermission,        // the shared secret or key is wrong
-  kCorrupt,           // outside bytes that break their format
+  kUnavailable,   // the peer is gone or not ready
+  kIncompatible,  // fingerprints or versions do not fit
+  kPermission,    // the shared secret or key is wrong
+  kCorrupt,       // outside bytes that break their format
   kInternal,
 };
 
@@ -32,8 +33,10 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
   Result(ErrorCode code, std::string message) : Result(Error{code, std::move(message)}) {}
 
   bool ok() const { return state_.index() == 0; }

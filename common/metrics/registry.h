@@ -1,5 +1,6 @@
-// Metrics of one process: a thin layer over prometheus-cpp that fixes our prefix, help texts and buckets in one place.
-// Objects returned live as long as the registry; observing is thread-safe and costs tens of nanoseconds.
+// Metrics of one process: a thin layer over prometheus-cpp that fixes our prefix, help texts and buckets in
+// one place. Objects returned live as long as the registry; observing is thread-safe and costs tens of
+// nanoseconds.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -37,10 +38,11 @@ class MetricsRegistry {
   std::shared_ptr<prometheus::Registry> registry_;
 };
 
-// Bucket bounds. Seconds for latencies of a token (0.1 ms .. 10 s) and of a request (1 ms .. 10 min); counts 1..512.
+// Bucket bounds. Seconds for latencies of a token (0.1 ms .. 10 s) and of a request (1 ms .. 10 min);
+// counts 1..512.
 const std::vector<double>& token_seconds_bounds();
 const std::vector<double>& request_seconds_bounds();
 const std::vector<double>& expert_count_bounds();
-const std::vector<double>& ratio_bounds();   // 0.5 .. 1, fine near 1: retained router mass
+const std::vector<double>& ratio_bounds();  // 0.5 .. 1, fine near 1: retained router mass
 
 }  // namespace lynx

@@ -1,5 +1,6 @@
-// Cuts a byte stream into control frames and opens each as a Cap'n Proto message. Trusts nothing: neither the length, nor
-// the segment table, nor a pointer, though the last shows only when it is followed. Internal to common/net.
+// Cuts a byte stream into control frames and opens each as a Cap'n Proto message. Trusts nothing: neither the
+// length, nor the segment table, nor a pointer, though the last shows only when it is followed. Internal to
+// common/net.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ class FrameDecoder {
 
   void append(std::string_view bytes) { in_ += bytes; }
 
-  // Hands out the frame at the front, if it is whole. The reader is valid during the call; a kj::Exception that leaves
-  // on_frame counts as a broken message. After kCorrupt the decoder is of no further use.
+  // Hands out the frame at the front, if it is whole. The reader is valid during the call; a kj::Exception
+  // that leaves on_frame counts as a broken message. After kCorrupt the decoder is of no further use.
   Step next(const std::function<void(proto::Frame::Reader)>& on_frame);
 
   const std::string& problem() const { return problem_; }  // with kCorrupt

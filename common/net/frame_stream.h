@@ -1,5 +1,6 @@
-// Frames of the control plane over TCP: a little-endian u32 count of 8-byte words, then one flat Cap'n Proto message.
-// TCP_NODELAY; frames above the limit, and bytes that are no message, close the stream with an error. Loop thread.
+// Frames of the control plane over TCP: a little-endian u32 count of 8-byte words, then one flat Cap'n Proto
+// message. TCP_NODELAY; frames above the limit, and bytes that are no message, close the stream with an
+// error. Loop thread.
 #pragma once
 
 #include <capnp/message.h>
@@ -22,17 +23,18 @@ inline constexpr std::size_t kMaxFrameBytes = 16 << 20;
 
 class FrameStream {
  public:
-  virtual ~FrameStream() = default;             // closes; no callback runs after
+  virtual ~FrameStream() = default;  // closes; no callback runs after
 
   struct Callbacks {
-    std::function<void(proto::Frame::Reader)> on_frame;   // the reader is valid during the call
-    std::function<void(Error)> on_close;                  // once, with the cause; not called by our own close
+    std::function<void(proto::Frame::Reader)> on_frame;  // the reader is valid during the call
+    std::function<void(Error)> on_close;                 // once, with the cause; not called by our own close
   };
   virtual void start(Callbacks callbacks) = 0;
 
-  // Queues; frames of one loop turn leave in one write. False when closed or when more than 64 MiB wait (the peer is stuck).
+  // Queues; frames of one loop turn leave in one write. False when closed or when more than 64 MiB wait (the
+  // peer is stuck).
   virtual bool send(capnp::MessageBuilder& message) = 0;
-  virtual std::string peer() const = 0;         // host:port
+  virtual std::string peer() const = 0;  // host:port
   virtual std::size_t bytes_waiting() const = 0;
 };
 

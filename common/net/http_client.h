@@ -1,5 +1,5 @@
-// HTTP/1.1 client for the load generator and tests: one request per call, connections kept alive and reused per
-// endpoint, responses streamed. Everything on the loop's thread.
+// HTTP/1.1 client for the load generator and tests: one request per call, connections kept alive and reused
+// per endpoint, responses streamed. Everything on the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ struct HttpCall {
   std::string target = "/";
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
-  std::chrono::milliseconds timeout{30'000};    // whole call
+  std::chrono::milliseconds timeout{30'000};  // whole call
 };
 
 struct HttpReply {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
-  std::string body;                             // empty when on_body took it
+  std::string body;                                          // empty when on_body took it
 };
 
 // Destroying it (or cancel) drops the call: the connection closes and no callback runs any more.
@@ -41,8 +41,8 @@ class HttpClient {
   HttpClient(EventLoop& loop, std::string host, std::uint16_t port);
   ~HttpClient();
 
-  using OnBody = std::function<void(std::string_view piece)>;             // optional: body bytes as they arrive
-  using OnDone = std::function<void(Result<HttpReply>)>;                  // exactly once, unless dropped
+  using OnBody = std::function<void(std::string_view piece)>;  // optional: body bytes as they arrive
+  using OnDone = std::function<void(Result<HttpReply>)>;       // exactly once, unless dropped
   [[nodiscard]] std::unique_ptr<HttpCallHandle> send(HttpCall call, OnBody on_body, OnDone on_done);
 
  private:

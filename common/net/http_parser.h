@@ -57,7 +57,7 @@ class HttpReplyReader {
   const std::string& problem() const;  // with kBad
 
   // With kDone:
-  bool interim() const;     // a 1xx: the reply itself follows
+  bool interim() const;  // a 1xx: the reply itself follows
   bool keep_alive() const;
   HttpReply take();
 

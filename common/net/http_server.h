@@ -1,6 +1,6 @@
-// HTTP/1.1 server for the OpenAI API, metrics and health, over Beast. It owns its sockets; everything runs on the loop's
-// thread. Limits are enforced before a handler sees a request: a larger body gets 413, larger headers 431, a malformed
-// request 400, a client slower than its timeout is closed.
+// HTTP/1.1 server for the OpenAI API, metrics and health, over Beast. It owns its sockets; everything runs on
+// the loop's thread. Limits are enforced before a handler sees a request: a larger body gets 413, larger
+// headers 431, a malformed request 400, a client slower than its timeout is closed.
 #pragma once
 
 #include <chrono>
@@ -19,21 +19,21 @@ namespace lynx {
 
 struct HttpServerConfig {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;                       // 0 = any free one; see HttpServer::port()
+  std::uint16_t port = 0;  // 0 = any free one; see HttpServer::port()
   std::size_t max_body_bytes = 8 << 20;
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_connections = 4096;
-  std::size_t max_write_buffer_bytes = 1 << 20; // a client that lets this much pile up is closed
+  std::size_t max_write_buffer_bytes = 1 << 20;     // a client that lets this much pile up is closed
   std::chrono::milliseconds read_timeout{30'000};   // whole request, once its first byte is in
   std::chrono::milliseconds idle_timeout{120'000};  // between requests of a kept-alive connection
   std::chrono::milliseconds write_timeout{30'000};  // without any progress
-  std::string tls_certificate_file;             // PEM chain; empty = plain HTTP
+  std::string tls_certificate_file;                 // PEM chain; empty = plain HTTP
   std::string tls_key_file;
 };
 
 struct HttpRequest {
-  std::string method;                           // GET, POST, ...; HEAD comes as GET, its body is left out
-  std::string path;                             // without the query
+  std::string method;  // GET, POST, ...; HEAD comes as GET, its body is left out
+  std::string path;    // without the query
   std::string query;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
@@ -50,7 +50,8 @@ struct HttpResponse {
 };
 
 // One response in the making. Shared with the server: it may outlive the connection, calls then do nothing.
-// Exactly one of respond() or begin_stream()...finish() per request. Dropped without either: the client gets a 500.
+// Exactly one of respond() or begin_stream()...finish() per request. Dropped without either: the client gets
+// a 500.
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
@@ -58,11 +59,11 @@ class HttpResponder {
 
   // Chunked streaming (server-sent events use content type text/event-stream).
   virtual void begin_stream(int status, std::string_view content_type) = 0;
-  virtual void write(std::string chunk) = 0;    // buffered; chunks of one loop turn leave in one system call
+  virtual void write(std::string chunk) = 0;  // buffered; chunks of one loop turn leave in one system call
   virtual void finish() = 0;
 
-  // Once, from the loop, when the client goes away before the response is complete (a half-close counts as going away).
-  // Not called after finish()/respond(), nor when the server itself is destroyed.
+  // Once, from the loop, when the client goes away before the response is complete (a half-close counts as
+  // going away). Not called after finish()/respond(), nor when the server itself is destroyed.
   virtual void on_disconnect(std::function<void()> gone) = 0;
   virtual bool connected() const = 0;
 };
@@ -76,7 +77,7 @@ class HttpServer {
   ~HttpServer();
 
   std::uint16_t port() const;
-  void stop_accepting();                        // requests under way go on
+  void stop_accepting();  // requests under way go on
   std::size_t open_connections() const;
 
  private:

@@ -1,5 +1,5 @@
-// The memory of a paged KV pool on the host: one aligned region, addressed through PageLayout. Who may touch which block
-// when is the ledger's business; this class only owns the bytes.
+// The memory of a paged KV pool on the host: one aligned region, addressed through PageLayout. Who may touch
+// which block when is the ledger's business; this class only owns the bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace lynx {
 
 class KvCache {
  public:
-  explicit KvCache(const PageLayout& layout);        // zeroed; throws std::bad_alloc
+  explicit KvCache(const PageLayout& layout);  // zeroed; throws std::bad_alloc
 
   const PageLayout& layout() const { return layout_; }
   std::span<std::byte> bytes() { return {data_.get(), layout_.pool_bytes()}; }

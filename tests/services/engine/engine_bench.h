@@ -11,14 +11,17 @@ namespace lynx::testing {
 
 class EngineBench {
  public:
-  explicit EngineBench(const EngineConfig& config = {}, std::uint32_t blocks = 64, FakeModelOptions options = {})
+  explicit EngineBench(const EngineConfig& config = {}, std::uint32_t blocks = 64,
+                       FakeModelOptions options = {})
       : model(options),
         cache(FakeModel::layout(blocks, options)),
         metrics(registry),
-        core(config, model, cache, clock, metrics, [this](EngineEvent event) { events.push_back(std::move(event)); }) {}
+        core(config, model, cache, clock, metrics,
+             [this](EngineEvent event) { events.push_back(std::move(event)); }) {}
 
   // Blocks by hand: sequence i of a test takes its own range.
-  Sequence sequence(SequenceId id, std::vector<TokenId> tokens, std::uint32_t max_tokens, BlockId first_block = 0) {
+  Sequence sequence(SequenceId id, std::vector<TokenId> tokens, std::uint32_t max_tokens,
+                    BlockId first_block = 0) {
     Sequence s;
     s.id = id;
     s.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
@@ -26,7 +29,8 @@ class EngineBench {
     s.sampling.temperature = 0;
     s.sampling.max_tokens = max_tokens;
     s.deadline = Clock::time_point::max();
-    const std::uint32_t cached = max_cached_tokens(s.prompt_tokens, s.prompt_tokens, s.sampling, model.config().context);
+    const std::uint32_t cached =
+        max_cached_tokens(s.prompt_tokens, s.prompt_tokens, s.sampling, model.config().context);
     for (std::uint32_t b = 0; b < cache.layout().blocks_for(cached); ++b) s.blocks.push_back(first_block + b);
     return s;
   }

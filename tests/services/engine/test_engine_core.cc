@@ -206,10 +206,11 @@ TEST(EngineCore, MetricsSplitRoutedFromActivated) {
   bench.core.apply(AdmitSequence{bench.sequence(1, {1, 2, 3}, 4)});
   bench.run();
   const std::string text = bench.registry.serialize();
-  for (const char* name : {"lynx_unique_experts_count{stage=\"routed\"}", "lynx_unique_experts_count{stage=\"activated\"}",
-                           "lynx_expert_bytes_total{kind=\"read\"}", "lynx_expert_bytes_total{kind=\"avoided\"}",
-                           "lynx_assignments_total", "lynx_remapped_assignments_total", "lynx_retained_router_mass",
-                           "lynx_step_seconds", "lynx_batch_size"})
+  for (const char* name :
+       {"lynx_unique_experts_count{stage=\"routed\"}", "lynx_unique_experts_count{stage=\"activated\"}",
+        "lynx_expert_bytes_total{kind=\"read\"}", "lynx_expert_bytes_total{kind=\"avoided\"}",
+        "lynx_assignments_total", "lynx_remapped_assignments_total", "lynx_retained_router_mass",
+        "lynx_step_seconds", "lynx_batch_size"})
     EXPECT_NE(text.find(name), std::string::npos) << name << "\n" << text;
 }
 

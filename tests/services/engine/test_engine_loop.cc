@@ -15,7 +15,9 @@ namespace {
 class LoopBench {
  public:
   explicit LoopBench(EngineLoop::LoadModel load)
-      : cache(FakeModel::layout(64)), metrics(registry), loop({}, {std::move(load), &cache, &clock, &metrics, [this] { wake(); }}) {}
+      : cache(FakeModel::layout(64)),
+        metrics(registry),
+        loop({}, {std::move(load), &cache, &clock, &metrics, [this] { wake(); }}) {}
 
   template <typename Event>
   std::optional<Event> wait_for() {
@@ -105,8 +107,8 @@ TEST(Monolith, RunsMoreThanThePoolHoldsAndReportsEachOutcome) {
     request.sampling.max_tokens = 1 + i % 9;
     requests.push_back(request);
   }
-  requests[3].prompt.clear();                    // malformed
-  requests[4].sampling.max_tokens = 200;         // more than the pool can ever hold
+  requests[3].prompt.clear();             // malformed
+  requests[4].sampling.max_tokens = 200;  // more than the pool can ever hold
   const auto outputs = run_monolith(model, cache, {{4, 6}, {}}, requests);
   ASSERT_EQ(outputs.size(), requests.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
