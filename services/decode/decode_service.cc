@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/core/check.h"
 #include "common/core/log.h"
 
 namespace lynx {
@@ -57,7 +58,8 @@ void DecodeService::lease(const WireId& wire, wire::Request&& in) {
     if (ticket.error().code != ErrorCode::kBusy) return tell_ended(wire, ticket.error());
     return busy(wire, "no_blocks", total_blocks - parts_.ledger.free_blocks());
   }
-  const LeaseView view = *parts_.ledger.find(ticket->id);
+  const std::optional<LeaseView> view = parts_.ledger.find(ticket->id);
+  LYNX_CHECK(view.has_value(), "a lease just granted is there");
   Request request;
   request.wire = wire;
   request.lease = ticket->id;
@@ -69,14 +71,14 @@ void DecodeService::lease(const WireId& wire, wire::Request&& in) {
   request.sequence.tokens = std::move(in.tokens);
   request.sequence.prompt_tokens = prompt_tokens;
   request.sequence.cached = length;
-  request.sequence.blocks.assign(view.blocks.begin(), view.blocks.end());
+  request.sequence.blocks.assign(view->blocks.begin(), view->blocks.end());
   request.sequence.sampling = std::move(in.sampling);
   request.sequence.deadline = deadline;
   by_wire_.emplace(wire, id);
   requests_.emplace(id, std::move(request));
 
   capnp::MallocMessageBuilder message;
-  wire::write_reserved(message, wire.request, view, now);
+  wire::write_reserved(message, wire.request, *view, now);
   parts_.routers.send(wire.link, message);
 }
 
@@ -102,19 +104,19 @@ void DecodeService::write_done(const KvPushHeader& header, Result<std::uint64_t>
                                                 prompt.begin());
   for (std::uint32_t i = 0; i < header.blocks; ++i) request.landing.mark(header.layer, first + i);
   if (header.first_token) request.first = header.first_token;
-  if (request.landing.complete() && request.first) join(found->first, request);
+  if (request.landing.complete() && request.first) join(found, *request.first);
 }
 
-void DecodeService::join(SequenceId id, Request& request) {
-  const auto self = requests_.find(id);
-  if (Status status = check_first(request); !status) return fail(self, status.error());
+void DecodeService::join(Requests::iterator self, const SampledTokenData& first) {
+  Request& request = self->second;
+  if (Status status = check_first(request.sequence, first); !status) return fail(self, status.error());
   // Refused while a write that repeats a block is under way: its end comes here again.
   if (!parts_.ledger.activate(request.lease)) return;
-  request.sequence.tokens.push_back(request.first->token);
+  request.sequence.tokens.push_back(first.token);
   --request.remaining_tokens;
   // Prefill says whether its token was the last; this worker generates nothing after one, whatever prefill
   // says.
-  const bool finished = request.first->finish != static_cast<std::uint8_t>(FinishReason::kNone) ||
+  const bool finished = first.finish != static_cast<std::uint8_t>(FinishReason::kNone) ||
                         finish_after(request.sequence, parts_.model) != FinishReason::kNone;
   if (finished) return forget(self);
   request.state = State::kRunning;
@@ -124,12 +126,12 @@ void DecodeService::join(SequenceId id, Request& request) {
   }
 }
 
-Status DecodeService::check_first(const Request& request) const {
-  if (request.first->token >= parts_.model.vocab)
+Status DecodeService::check_first(const Sequence& sequence, const SampledTokenData& first) const {
+  if (first.token >= parts_.model.vocab)
     return {ErrorCode::kCorrupt, "the first token is outside the vocabulary"};
-  if (request.first->index != request.sequence.generated())
-    return {ErrorCode::kCorrupt, "the first token has index " + std::to_string(request.first->index) +
-                                     ", expected " + std::to_string(request.sequence.generated())};
+  if (first.index != sequence.generated())
+    return {ErrorCode::kCorrupt, "the first token has index " + std::to_string(first.index) + ", expected " +
+                                     std::to_string(sequence.generated())};
   return {};
 }
 

@@ -64,8 +64,8 @@ class DecodeService final : public WorkerService, public KvSink {
 
   void reserve(LinkId link, proto::Reserve::Reader frame);
   void lease(const WireId& wire, wire::Request&& in);
-  void join(SequenceId id, Request& request);  // everything is in: to the engine
-  Status check_first(const Request& request) const;
+  void join(Requests::iterator self, const SampledTokenData& first);  // everything is in: to the engine
+  Status check_first(const Sequence& sequence, const SampledTokenData& first) const;
   void send_tokens(const StepDone& step);
   void engine_let_go(const SequenceEnded& end);
 

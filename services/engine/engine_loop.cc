@@ -56,7 +56,7 @@ std::unique_ptr<Model> EngineLoop::load() {
 }
 
 void EngineLoop::emit(EngineEvent event) {
-  while (!events_.try_push(std::move(event))) {
+  while (!events_.try_push(std::move(event))) {  // NOLINT(bugprone-use-after-move): refused, it is untouched
     if (events_.closed()) return;
     std::this_thread::sleep_for(kBackPressureWait);
   }

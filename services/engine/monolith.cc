@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/core/check.h"
 #include "common/kv/kv_ledger.h"
 
 namespace lynx {
@@ -48,8 +49,9 @@ class Monolith {
     sequence.id = lease->id;
     sequence.tokens = request.prompt;
     sequence.prompt_tokens = length;
-    const auto blocks = ledger_.find(lease->id)->blocks;
-    sequence.blocks.assign(blocks.begin(), blocks.end());
+    const auto view = ledger_.find(lease->id);
+    LYNX_CHECK(view.has_value(), "a lease just granted is there");
+    sequence.blocks.assign(view->blocks.begin(), view->blocks.end());
     sequence.sampling = request.sampling;
     sequence.deadline = Clock::time_point::max();
     running_.emplace(lease->id, index);

@@ -42,8 +42,8 @@ Result<SampledTokenData> Sampler::sample(std::span<const float> logits, const Sa
   if (!usable(logits)) return {ErrorCode::kInternal, "the model gave logits that are not numbers"};
   scores_.assign(logits.begin(), logits.end());
   adjust(params, context);
-  const Result<TokenId> token = choose(params, context.tokens.size());
-  if (!token) return token.error();
+  const std::optional<TokenId> token = choose(params, context.tokens.size());
+  if (!token) return {ErrorCode::kInternal, "no token is left to sample"};
   SampledTokenData out;
   out.token = *token;
   out.index = static_cast<std::uint32_t>(context.tokens.size()) - context.prompt_tokens;
@@ -79,9 +79,9 @@ void Sampler::penalize(const SamplingParams& params, const SamplingContext& cont
   for (const TokenId token : context.tokens) generated_[token] = seen_[token] = 0;
 }
 
-Result<TokenId> Sampler::choose(const SamplingParams& params, std::uint64_t position) {
+std::optional<TokenId> Sampler::choose(const SamplingParams& params, std::uint64_t position) {
   const auto best = std::max_element(scores_.begin(), scores_.end());  // the first of equals: the smaller id
-  if (!std::isfinite(*best)) return {ErrorCode::kInternal, "no token is left to sample"};
+  if (!std::isfinite(*best)) return std::nullopt;
   if (params.temperature < kGreedyBelow) return static_cast<TokenId>(best - scores_.begin());
 
   // exp((score - best) / temperature) >= min_p, said in scores so that one pass does both.

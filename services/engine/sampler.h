@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Sampler {
 
   void adjust(const SamplingParams& params, const SamplingContext& context);
   void penalize(const SamplingParams& params, const SamplingContext& context);
-  Result<TokenId> choose(const SamplingParams& params, std::uint64_t position);
+  std::optional<TokenId> choose(const SamplingParams& params, std::uint64_t position);  // empty: all banned
   TokenId draw(std::span<Candidate> candidates, double top_p, double uniform);
   void fill_logprobs(std::span<const float> logits, const SamplingParams& params, SampledTokenData& out);
 

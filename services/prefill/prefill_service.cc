@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/core/check.h"
 #include "common/core/log.h"
 
 namespace lynx {
@@ -102,9 +103,10 @@ void PrefillService::pump_queue() {
 }
 
 void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& ticket) {
-  const auto blocks = parts_.ledger.find(ticket.id)->blocks;
+  const auto view = parts_.ledger.find(ticket.id);
+  LYNX_CHECK(view.has_value(), "a lease just granted is there");
   request.own_lease = ticket.id;
-  request.blocks.assign(blocks.begin(), blocks.end());
+  request.blocks.assign(view->blocks.begin(), view->blocks.end());
   Sequence sequence;
   sequence.id = id;
   sequence.tokens = std::move(request.in.head.tokens);
@@ -193,15 +195,16 @@ void PrefillService::first_token(const SequenceToken& token, const StepDone& ste
   const auto found = requests_.find(token.sequence);
   if (found == requests_.end() || found->second.ended) return;
   Request& request = found->second;
-  const double queued = seconds(*request.started - request.arrived);
-  const double computed = seconds(step.finished - *request.started);
+  const Clock::time_point started = request.started.value_or(request.arrived);
+  const double queued = seconds(started - request.arrived);
+  const double computed = seconds(step.finished - started);
   request.timeline.computed(step.finished);
   metrics_.computed(queued, computed);
   capnp::MallocMessageBuilder message;
   wire::write_first_token(message, {request.wire.request, token.token, queued, computed});
   parts_.routers.send(request.wire.link, message);
-  push_run(token.sequence, request, parts_.cache.layout().layers - 1,
-           *std::exchange(request.last_run, std::nullopt), token.token);
+  LYNX_CHECK(request.last_run.has_value(), "the last layer is reported before its step is");
+  push_run(token.sequence, request, parts_.cache.layout().layers - 1, *request.last_run, token.token);
 }
 
 void PrefillService::on_tick() {
