@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/text/template_error.h"
 #include "common/text/template_evaluator.h"
-#include "common/text/template_lexer.h"
 #include "common/text/template_parser.h"
 
 namespace lynx {
@@ -20,12 +20,24 @@ std::string read_all(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// The key chat_template: a text, or a list of named ones of which "default" is meant.
+std::string template_of(const json& config, const std::filesystem::path& path) {
+  const auto found = config.find("chat_template");
+  if (found != config.end() && found->is_string()) return *found;
+  if (found != config.end() && found->is_array())
+    for (const json& named : *found)
+      if (named.is_object() && named.value("name", json()) == "default" &&
+          named.value("template", json()).is_string())
+        return named["template"];
+  throw std::runtime_error(path.string() + ": chat_template: is missing, or no text");
+}
+
 }  // namespace
 
 struct ChatTemplate::Impl {
   jinja::Body body;
   std::string name;
-  json globals = json::object();  // bos_token and friends
+  jinja::Value globals = jinja::Value::object();  // bos_token and friends
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -34,7 +46,7 @@ ChatTemplate::~ChatTemplate() = default;
 
 ChatTemplate ChatTemplate::parse(const std::string& source, const std::string& name) {
   try {
-    return ChatTemplate(std::make_unique<Impl>(Impl{jinja::parse_template(source), name, json::object()}));
+    return ChatTemplate(std::make_unique<Impl>(Impl{jinja::parse_template(source), name}));
   } catch (const jinja::TemplateError& error) {
     throw std::runtime_error(name + ":" + error.what());
   }
@@ -46,25 +58,23 @@ ChatTemplate ChatTemplate::from_model_folder(const std::string& folder) {
   const json config = json::parse(read_all(config_path), nullptr, false);
   if (!config.is_object()) throw std::runtime_error(config_path.string() + ": is missing or no JSON object");
 
-  const bool beside = std::filesystem::exists(template_path);
-  if (!beside && (!config.contains("chat_template") || !config["chat_template"].is_string()))
-    throw std::runtime_error(config_path.string() + ": chat_template: is missing");
-  ChatTemplate out = beside ? parse(read_all(template_path), template_path.string())
-                            : parse(config["chat_template"], config_path.string() + ": chat_template");
+  ChatTemplate out = std::filesystem::exists(template_path)
+                         ? parse(read_all(template_path), template_path.string())
+                         : parse(template_of(config, config_path), config_path.string() + ": chat_template");
   for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     if (!config.contains(key)) continue;
     const json& token = config[key];
-    out.impl_->globals[key] = token.is_object() ? token.value("content", json()) : token;
+    out.impl_->globals[key] = jinja::Value(token.is_object() ? token.value("content", json()) : token);
   }
   return out;
 }
 
 Result<std::string> ChatTemplate::render(const json& messages, bool add_generation_prompt) const {
-  json globals = impl_->globals;
-  globals["messages"] = messages;
+  jinja::Value globals = impl_->globals;
+  globals["messages"] = jinja::Value(messages);
   globals["add_generation_prompt"] = add_generation_prompt;
   try {
-    return jinja::evaluate(impl_->body, std::move(globals));
+    return jinja::evaluate(impl_->body, globals);
   } catch (const jinja::Raised& raised) {
     return {ErrorCode::kInvalidArgument, "messages: " + raised.message};
   } catch (const jinja::TemplateError& error) {

@@ -9,8 +9,9 @@
 
 namespace lynx::jinja {
 
-// A value of the template language. json's `discarded` state stands for Jinja's undefined.
-using Value = nlohmann::json;
+// A value of the template language, objects in the order they were made. json's `discarded` state stands for
+// Jinja's undefined.
+using Value = nlohmann::ordered_json;
 
 inline Value undefined() { return Value(Value::value_t::discarded); }
 
@@ -27,8 +28,8 @@ struct Expression {
     kItem,         // children[0] [ children[1] ]
     kSlice,        // children[0] [ children[1] : children[2] : children[3] ], absent ones null
     kCall,         // a global function: name ( children, keywords )
-    kMethod,       // children[0] . name ( children[1..], keywords )
-    kFilter,       // children[0] | name ( children[1..], keywords )
+    kMethod,       // children[0] . name ( children[1..] )
+    kFilter,       // children[0] | name ( children[1..] )
     kTest,         // children[0] is name ( children[1..] )
     kUnary,        // name: not - +
     kBinary,       // name: or and == != < > <= >= in + - * / // % ~
@@ -36,10 +37,11 @@ struct Expression {
   };
   Kind kind = Kind::kLiteral;
   int line = 0;
+  int height = 1;  // of the tree under it
   std::string name;
   Value value;
   std::vector<ExpressionPtr> children;
-  std::vector<std::pair<std::string, ExpressionPtr>> keywords;
+  std::vector<std::pair<std::string, ExpressionPtr>> keywords;  // of namespace()
 };
 
 struct Statement;

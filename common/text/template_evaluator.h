@@ -1,4 +1,5 @@
-// Runs a parsed chat template. Work and output are bounded, so no template can hang or exhaust a server.
+// Runs a parsed chat template. Work, memory and output are bounded, so no template can hang or exhaust a
+// server.
 #pragma once
 
 #include <string>
@@ -13,6 +14,6 @@ struct Raised {
 };
 
 // globals: an object of the names the template may use. Throws TemplateError or Raised.
-std::string evaluate(const Body& body, Value globals);
+std::string evaluate(const Body& body, const Value& globals);
 
 }  // namespace lynx::jinja

@@ -6,6 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text/template_error.h"
+#include "common/text/utf8.h"
+
 namespace lynx::jinja {
 namespace {
 
@@ -14,9 +17,20 @@ using Kind = Token::Kind;
 constexpr std::array<std::string_view, 5> kTwoCharSymbols{"==", "!=", "<=", ">=", "//"};
 constexpr std::string_view kOneCharSymbols = "+-*/%~<>=()[]{}.,:|";
 
+// Every line ends with \n alone, and the last one not at all.
+std::string normal_lines(const std::string& source) {
+  std::string out;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
+    out += source[i] == '\r' ? '\n' : source[i];
+  }
+  if (out.ends_with('\n')) out.pop_back();
+  return out;
+}
+
 class Lexer {
  public:
-  explicit Lexer(const std::string& source) : source_(source) {}
+  explicit Lexer(const std::string& source) : source_(normal_lines(source)) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) {
@@ -70,7 +84,7 @@ class Lexer {
 
   void comment() {
     const std::size_t end = source_.find("#}", at_ + 2);
-    if (end == std::string::npos) throw TemplateError(line_, "a comment is not closed");
+    if (end == std::string::npos) fail(line_, "a comment is not closed");
     count_lines(at_, end);
     strip_next_ = source_[end - 1] == '-';
     trim_newline_ = true;
@@ -87,7 +101,7 @@ class Lexer {
     while (true) {
       skip_spaces();
       const std::string_view rest = std::string_view(source_).substr(at_);
-      if (rest.empty()) throw TemplateError(line_, "a tag is not closed");
+      if (rest.empty()) fail(line_, "a tag is not closed");
       const bool dash = rest[0] == '-' || rest[0] == '+';
       if (nesting == 0 && rest.substr(dash ? 1 : 0).starts_with(close)) {
         strip_next_ = rest[0] == '-';
@@ -117,7 +131,7 @@ class Lexer {
     for (const std::string_view symbol : kTwoCharSymbols)
       if (rest.starts_with(symbol)) return symbol_token(symbol);
     if (kOneCharSymbols.find(rest[0]) == std::string_view::npos)
-      throw TemplateError(line_, std::string("unexpected character '") + rest[0] + "'");
+      fail(line_, std::string("unexpected character '") + rest[0] + "'");
     symbol_token(rest.substr(0, 1));
   }
 
@@ -137,7 +151,7 @@ class Lexer {
       }
       ++n;
     }
-    if (n > 15) throw TemplateError(line_, "a number is too long");
+    if (n > 15) fail(line_, "a number is too long");
     push(point ? Kind::kFloat : Kind::kInteger, std::string(rest.substr(0, n)));
     at_ += n;
   }
@@ -146,33 +160,40 @@ class Lexer {
     const char quote = source_[at_++];
     std::string text;
     while (true) {
-      if (at_ >= source_.size()) throw TemplateError(line_, "a string is not closed");
-      char c = source_[at_++];
+      if (at_ >= source_.size()) fail(line_, "a string is not closed");
+      const char c = source_[at_++];
       if (c == quote) break;
       if (c == '\n') ++line_;
-      if (c == '\\' && at_ < source_.size()) {
-        c = source_[at_++];
-        switch (c) {
-          case 'n':
-            c = '\n';
-            break;
-          case 't':
-            c = '\t';
-            break;
-          case 'r':
-            c = '\r';
-            break;
-          case '\\':
-          case '\'':
-          case '"':
-            break;
-          default:
-            throw TemplateError(line_, std::string("the escape \\") + c + " is not supported");
-        }
-      }
-      text += c;
+      if (c == '\\')
+        escape(text);
+      else
+        text += c;
     }
     push(Kind::kString, std::move(text));
+  }
+
+  void escape(std::string& text) {
+    constexpr std::string_view kNames = "ntrbfav\\'\"", kMeanings = "\n\t\r\b\f\a\v\\'\"";
+    if (at_ >= source_.size()) fail(line_, "a string is not closed");
+    const char c = source_[at_++];
+    if (c == 'x') return append_utf8(text, hexadecimal(2));
+    if (c == 'u') return append_utf8(text, hexadecimal(4));
+    const std::size_t known = kNames.find(c);
+    if (known == std::string_view::npos) fail(line_, std::string("the escape \\") + c + " is not supported");
+    text += kMeanings[known];
+  }
+
+  char32_t hexadecimal(std::size_t digits) {
+    char32_t value = 0;
+    for (std::size_t i = 0; i < digits; ++i) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      const char c = at_ < source_.size() ? source_[at_++] : ' ';
+      const std::size_t digit = kDigits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+      if (digit == std::string_view::npos) fail(line_, "an escape has too few digits");
+      value = value * 16 + static_cast<char32_t>(digit);
+    }
+    if (value >= 0xD800 && value <= 0xDFFF) fail(line_, "half of a surrogate pair is not supported");
+    return value;
   }
 
   void skip_spaces() {
@@ -185,7 +206,7 @@ class Lexer {
                                          source_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
   }
 
-  const std::string& source_;
+  const std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
   bool strip_next_ = false, trim_newline_ = false;  // of the tag that came last
