@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t kMaxOutputBytes = 16 << 20;
 constexpr std::size_t kMaxSteps = 500'000;  // one for a statement or an expression, and for what it copies
 constexpr std::size_t kCopiedBytesOfStep = 1024;
-constexpr std::size_t kStepsOfRound = 5;  // of a loop: `loop` is costly to make
-constexpr int kMaxValueDepth = 200;       // of lists in lists
+constexpr int kMaxValueDepth = 200;  // of lists in lists
 
 class Evaluator {
  public:
@@ -114,7 +113,7 @@ class Evaluator {
     const Value items = items_of(s);
     if (items.empty() && s.branches.size() > 1) return execute(s.branches[1].body);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      count(s.line, kStepsOfRound);
+      count(s.line);
       Scope scope;
       bind(s, items[i], scope);
       scope["loop"] = loop_of(items, i);
