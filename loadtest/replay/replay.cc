@@ -89,12 +89,12 @@ void Replay::print_progress() {
   const LoadDriver::Progress now = driver_->progress();
   const double step = seconds(now.elapsed - last_.elapsed);
   char line[200];
-  std::snprintf(line, sizeof line,
-                "%7.1f s   sent %zu of %zu   in flight %zu   done %zu   failed %zu   %.0f tokens/s   latest "
-                "send %+.1f ms",
-                seconds(now.elapsed), now.sent, now.planned, now.in_flight, now.completed, now.failed,
-                step > 0 ? static_cast<double>(now.pieces - last_.pieces) / step : 0.0,
-                1e3 * seconds(now.worst_lateness));
+  std::snprintf(
+      line, sizeof line,
+      "%7.1f s   sent %zu of %zu   in flight %zu   done %zu   failed %zu   %.0f tokens/s   most late %.1f ms",
+      seconds(now.elapsed), now.sent, now.planned, now.in_flight, now.completed, now.failed,
+      step > 0 ? static_cast<double>(now.pieces - last_.pieces) / step : 0.0,
+      1e3 * seconds(now.worst_lateness));
   last_ = now;
   print_(line);
 }

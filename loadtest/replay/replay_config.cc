@@ -31,7 +31,8 @@ ConfigFields ReplayConfig::fields() {
   f.field("slice", &slice, "START,DURATION of the trace, in seconds or as 10m,90s");
   f.field("spread-within-tick", &spread_within_tick,
           "spread requests that share a timestamp up to the next one");
-  f.field("lengths", &lengths, "scale (by one factor, so that the longest fits the context), clip or keep");
+  f.field("lengths", &lengths,
+          "scale (by one factor, so that the longest fits the context), scale-inputs, clip or keep");
   f.field("context", &context, "most input and output tokens of a request together; 0 = no limit");
   f.field("max-output-tokens", &max_output_tokens, "of one request; 0 = no limit");
   f.field("max-requests", &max_requests, "stop after the first so many; 0 = all");

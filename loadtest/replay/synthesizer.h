@@ -1,6 +1,8 @@
 // A made-up bursty trace: gamma or Weibull gaps with a given coefficient of variation, run through an ON/OFF
-// rate, and log-normal lengths. The defaults have the shape of the Azure code trace of 2023 (short bursts,
-// long prompts, short answers), scaled to two CPU cores and a context of 2048.
+// rate, and log-normal lengths. The defaults have the shape of the Azure code trace of 2023 (bursts of
+// seconds between quiet stretches, log-normal prompts longer than the answers), scaled to two CPU cores and a
+// context of 2048: about 300 requests in a minute, whose bursts fill the decode batch and whose pauses let it
+// drain. Answers are longer than there (64 tokens, not 13): decoding is what we look at.
 #pragma once
 
 #include <chrono>
@@ -24,15 +26,15 @@ struct LogNormal {
 
 struct SyntheticOptions {
   double duration_s = 60;
-  double rate = 4;  // requests per second over the whole run, expected
+  double rate = 5;  // requests per second over the whole run, expected
   GapShape gaps = GapShape::kGamma;
   double gap_cv = 1.5;  // standard deviation / mean of the gaps; 1 = Poisson
   // The rate alternates: `burst` times the mean while ON, the rest while OFF. 1 = steady. At most 1 / (ON's
   // share of time).
-  double burst = 3;
+  double burst = 3.5;
   double on_s = 3, off_s = 9;  // mean lengths of the phases, exponential
-  LogNormal input{.median = 200, .sigma = 0.8, .most = 1536};
-  LogNormal output{.median = 16, .sigma = 1.0, .most = 192};
+  LogNormal input{.median = 128, .sigma = 0.8, .most = 1536};
+  LogNormal output{.median = 64, .sigma = 0.8, .most = 256};
   std::uint64_t seed = 0;
 };
 

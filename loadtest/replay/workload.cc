@@ -48,23 +48,44 @@ void spread_within_ticks(std::vector<TraceRequest>& requests, std::uint64_t seed
   std::ranges::stable_sort(requests, {}, &TraceRequest::at);
 }
 
+std::uint32_t output_limit(const WorkloadOptions& options) {
+  std::uint32_t limit = options.max_output_tokens > 0 ? options.max_output_tokens : UINT32_MAX;
+  if (options.lengths == LengthMode::kKeep || options.context < 2) return limit;
+  if (options.lengths == LengthMode::kScaleInputs && options.max_output_tokens == 0)
+    limit = options.context / 4;
+  return std::clamp(limit, 1U, options.context - 1);
+}
+
+// What a request's input is multiplied with, so that it fits by the rule of the mode.
+double factor_of(const TraceRequest& request, const WorkloadOptions& options) {
+  const double context = options.context;
+  switch (options.lengths) {
+    case LengthMode::kKeep:
+    case LengthMode::kClip:
+      return 1;
+    case LengthMode::kScale:
+      return context / (static_cast<double>(request.input_tokens) + request.output_tokens);
+    case LengthMode::kScaleInputs:
+      return (context - std::min(request.output_tokens, output_limit(options))) / request.input_tokens;
+  }
+  return 1;
+}
+
 double fitting_factor(const std::vector<TraceRequest>& requests, const WorkloadOptions& options) {
-  if (options.lengths != LengthMode::kScale || options.context == 0) return 1;
-  std::uint64_t longest = 1;
-  for (const TraceRequest& r : requests)
-    longest = std::max(longest, std::uint64_t{r.input_tokens} + r.output_tokens);
-  return std::min(1.0, static_cast<double>(options.context) / static_cast<double>(longest));
+  double factor = 1;
+  if (options.context >= 2)
+    for (const TraceRequest& request : requests) factor = std::min(factor, factor_of(request, options));
+  return factor;
 }
 
 std::uint32_t scaled(std::uint32_t tokens, double factor) {
   return std::max(1U, static_cast<std::uint32_t>(std::floor(tokens * factor)));
 }
 
+// Rounding, and modes that do not scale, leave something to cut.
 void fit_lengths(PlannedRequest& request, const WorkloadOptions& options) {
-  if (options.max_output_tokens > 0)
-    request.output_tokens = std::min(request.output_tokens, options.max_output_tokens);
+  request.output_tokens = std::min(request.output_tokens, output_limit(options));
   if (options.lengths == LengthMode::kKeep || options.context < 2) return;
-  request.output_tokens = std::min(request.output_tokens, options.context - 1);
   request.input_tokens = std::min(request.input_tokens, options.context - request.output_tokens);
 }
 
@@ -79,9 +100,10 @@ std::size_t class_of(double position, const std::vector<SloTarget>& slos) {
 }  // namespace
 
 Result<LengthMode> parse_length_mode(const std::string& text) {
-  for (const LengthMode mode : {LengthMode::kKeep, LengthMode::kClip, LengthMode::kScale})
+  for (const LengthMode mode :
+       {LengthMode::kKeep, LengthMode::kClip, LengthMode::kScale, LengthMode::kScaleInputs})
     if (text == to_string(mode)) return mode;
-  return invalid("lengths: '" + text + "' is not one of keep, clip, scale");
+  return invalid("lengths: '" + text + "' is not one of keep, clip, scale, scale-inputs");
 }
 
 std::string to_string(LengthMode mode) {
@@ -92,6 +114,8 @@ std::string to_string(LengthMode mode) {
       return "clip";
     case LengthMode::kScale:
       return "scale";
+    case LengthMode::kScaleInputs:
+      return "scale-inputs";
   }
   return "unknown";
 }
@@ -131,7 +155,9 @@ Result<Workload> plan_workload(const Trace& trace, const WorkloadOptions& option
     PlannedRequest planned;
     planned.at = nanoseconds(std::llround(static_cast<double>(requests[i].at.count()) / options.speedup));
     planned.input_tokens = scaled(requests[i].input_tokens, workload.length_factor);
-    planned.output_tokens = scaled(requests[i].output_tokens, workload.length_factor);
+    planned.output_tokens = options.lengths == LengthMode::kScale
+                                ? scaled(requests[i].output_tokens, workload.length_factor)
+                                : requests[i].output_tokens;
     planned.hash_ids = std::move(requests[i].hash_ids);
     planned.slo = class_of(unit_interval(draw(options.seed, Purpose::kClass, i)), slos);
     planned.seed = draw(options.seed, Purpose::kText, i);

@@ -15,9 +15,11 @@
 namespace lynx {
 
 enum class LengthMode {
-  kKeep,   // as recorded; what does not fit the context is refused by the server
-  kClip,   // too long inputs and outputs are cut
-  kScale,  // all lengths of the slice shrink by one factor, so that its longest request just fits
+  kKeep,         // as recorded; what does not fit the context is refused by the server
+  kClip,         // too long inputs and outputs are cut
+  kScale,        // all lengths of the slice shrink by one factor, so that its longest request just fits
+  kScaleInputs,  // only inputs shrink; outputs stay, up to max_output_tokens (unset: a quarter of the
+                 // context)
 };
 Result<LengthMode> parse_length_mode(const std::string& text);
 std::string to_string(LengthMode mode);
@@ -52,7 +54,7 @@ struct PlannedRequest {
 struct Workload {
   std::vector<PlannedRequest> requests;  // by time
   std::uint32_t block_tokens = 0;        // of one hash id, after scaling; 0 = no prefix identity
-  double length_factor = 1;
+  double length_factor = 1;              // of the inputs; with kScale of the outputs too
 };
 
 // Errors: nothing in the slice, a speedup that is not positive.

@@ -50,18 +50,18 @@ TEST(Synthesizer, BurstsKeepTheRateAndBunchTheRequests) {
 }
 
 TEST(Synthesizer, LengthsAreLogNormalAndCut) {
-  const auto trace = *synthesize({.duration_s = 5000, .rate = 4, .seed = 2});
+  const auto trace = *synthesize({.duration_s = 5000, .seed = 2});
   std::vector<double> input, output;
   for (const auto& r : trace.requests) {
     input.push_back(r.input_tokens);
     output.push_back(r.output_tokens);
   }
   const auto in = summarize(input), out = summarize(output);
-  EXPECT_NEAR(in.p50, 200, 10);
+  EXPECT_NEAR(in.p50, 128, 6);
   EXPECT_NEAR(std::log(in.p90 / in.p50), 0.8 * 1.2816, 0.08) << "sigma, seen at the 90th percentile";
   EXPECT_EQ(in.max, 1536);
-  EXPECT_NEAR(out.p50, 16, 1);
-  EXPECT_EQ(out.max, 192);
+  EXPECT_NEAR(out.p50, 64, 3);
+  EXPECT_EQ(out.max, 256);
 }
 
 TEST(Synthesizer, TheDefaultIsAMinuteOfAFewHundredRequests) {

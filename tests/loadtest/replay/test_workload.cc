@@ -81,6 +81,20 @@ TEST(Workload, ClippingCutsOnlyWhatIsTooLong) {
   EXPECT_EQ(keep.requests[0].input_tokens, 7000u);
 }
 
+TEST(Workload, ScalingInputsAloneKeepsAnswers) {
+  const auto trace = trace_of({at(0s, 7000, 1000), at(1s, 700, 100)}, 512);
+  const auto w = *plan_workload(
+      trace, {.lengths = LengthMode::kScaleInputs, .context = 2000, .max_output_tokens = 250}, kOneClass);
+  EXPECT_DOUBLE_EQ(w.length_factor, 0.25);
+  EXPECT_EQ(w.requests[0].input_tokens, 1750u);
+  EXPECT_EQ(w.requests[0].output_tokens, 250u);
+  EXPECT_EQ(w.requests[1].input_tokens, 175u);
+  EXPECT_EQ(w.requests[1].output_tokens, 100u);
+  EXPECT_EQ(w.block_tokens, 128u);
+  const auto unset = *plan_workload(trace, {.lengths = LengthMode::kScaleInputs, .context = 2000}, kOneClass);
+  EXPECT_EQ(unset.requests[0].output_tokens, 500u) << "a quarter of the context";
+}
+
 TEST(Workload, ClassesFollowTheirShares) {
   std::vector<TraceRequest> requests(20'000, at(0s));
   const std::vector<SloTarget> slos{
@@ -103,7 +117,8 @@ TEST(Workload, SlicesAreWrittenInSecondsOrWithUnits) {
 }
 
 TEST(Workload, LengthModesReadBack) {
-  for (const LengthMode mode : {LengthMode::kKeep, LengthMode::kClip, LengthMode::kScale})
+  for (const LengthMode mode :
+       {LengthMode::kKeep, LengthMode::kClip, LengthMode::kScale, LengthMode::kScaleInputs})
     EXPECT_EQ(*parse_length_mode(to_string(mode)), mode);
   EXPECT_FALSE(parse_length_mode("stretch").ok());
 }
