@@ -33,37 +33,50 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& value, std::uint32_
 
 }  // namespace
 
-ThreadPool::ThreadPool(unsigned threads) {
+ThreadPool::ThreadPool(unsigned threads) : next_share_(threads) {
   LYNX_CHECK(threads >= 1, "a pool has at least the caller");
   threads_.reserve(threads - 1);
-  for (unsigned worker = 1; worker < threads; ++worker)
-    threads_.emplace_back([this, worker] { work(worker); });
+  for (unsigned i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
 ThreadPool::~ThreadPool() {
   stop_.store(true, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadPool::run_task(Task task) {
   task_ = task;
-  pending_.store(static_cast<std::uint32_t>(threads_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
-  task.call(task.context, 0);
-  std::uint32_t left = pending_.load(std::memory_order_acquire);
-  while (left != 0) left = await_change(pending_, left);
+  unfinished_.store(size(), std::memory_order_relaxed);
+  next_share_.store(0, std::memory_order_release);  // from here on shares can be claimed
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  run_shares();
+  std::uint32_t left = unfinished_.load(std::memory_order_acquire);
+  while (left != 0) left = await_change(unfinished_, left);
 }
 
-void ThreadPool::work(unsigned worker) {
+// Compare-and-swap instead of an addition: a worker that comes late leaves the counter as it is, so it cannot
+// take a number from the next round without running it.
+void ThreadPool::run_shares() {
+  std::uint32_t share = next_share_.load(std::memory_order_acquire);
+  while (share < size()) {
+    if (!next_share_.compare_exchange_weak(share, share + 1, std::memory_order_acq_rel,
+                                           std::memory_order_acquire))
+      continue;
+    task_.call(task_.context, share);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    share = next_share_.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::work() {
   std::uint32_t seen = 0;
   while (true) {
-    seen = await_change(generation_, seen);
+    seen = await_change(round_, seen);
     if (stop_.load(std::memory_order_relaxed)) return;
-    task_.call(task_.context, worker);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    run_shares();
   }
 }
 

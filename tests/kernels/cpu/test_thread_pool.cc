@@ -7,12 +7,12 @@
 namespace lynx {
 namespace {
 
-TEST(ThreadPool, EveryWorkerRunsOnce) {
+TEST(ThreadPool, EveryShareRunsOnce) {
   for (const unsigned threads : {1U, 2U, 5U}) {
     ThreadPool pool(threads);
     std::vector<int> calls(threads);
     for (int round = 0; round < 200; ++round) {
-      pool.run([&](unsigned worker) { ++calls[worker]; });
+      pool.run([&](unsigned share) { ++calls[share]; });
     }
     EXPECT_EQ(calls, std::vector<int>(threads, 200));
   }
