@@ -128,6 +128,8 @@ void ApiCall::on_failed(std::uint32_t index, const ApiError& error) {
   observe_end(choices_[index], false);
   if (over_) return;
   over_ = true;
+  for (const Choice& choice : choices_)
+    if (!choice.ended) observe_end(choice, false);  // its siblings end with it
   cancel_rest();
   if (streaming_) {
     std::string out;

@@ -25,13 +25,15 @@ ControlServer::ControlServer(EventLoop& loop, ControlServerConfig config, Callba
 ControlServer::~ControlServer() = default;
 
 void ControlServer::accepted(std::unique_ptr<FrameStream> stream) {
-  if (links_.size() >= config_.max_links)
+  if (links_.size() + joining_ >= config_.max_links)
     return log::warn("control: too many links, {} is dropped", stream->peer());
   const std::string peer = stream->peer();
+  ++joining_;
   prove_link(loop_, std::move(stream), {"router", config_.secret}, config_.join_timeout,
              [this, peer, alive = std::weak_ptr(alive_)](Result<std::unique_ptr<FrameStream>> link,
                                                          std::string service) {
                if (alive.expired()) return;
+               --joining_;
                if (!link) return log::warn("control: {} did not join: {}", peer, link.error().message);
                proven(std::move(link).value(), std::move(service));
              });

@@ -62,6 +62,7 @@ class ControlServer final : public WorkerSender {
   const ControlServerConfig config_;
   const Callbacks callbacks_;
   std::map<WorkerId, Link> links_;
+  std::size_t joining_ = 0;  // connections that have not proven themselves yet
   WorkerId next_id_ = 1;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // what is posted or being proven may outlast this
   FrameListener listener_;

@@ -96,6 +96,7 @@ bool Dispatcher::start_next() {
 void Dispatcher::step(FlowId id, const Step& step) {
   const auto at = flows_.find(id);
   if (at == flows_.end()) return;
+  queue_.erase(id);  // what ends here must not be placed by the pump that a sibling's cancel sets off
   RequestFlow* flow = at->second.flow.get();
   const FlowVerdict verdict = step(*flow);
   if (verdict == FlowVerdict::kContinue) return;

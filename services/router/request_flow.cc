@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestBusy{1};
-constexpr milliseconds kLongestBusy{5000};
+constexpr milliseconds kLongestBusy{500};
 constexpr milliseconds kDeadLinkPause{
     100};  // until its loss is reported, a worker whose link is down is not picked
 
@@ -155,6 +155,10 @@ FlowVerdict RequestFlow::failed_at(WorkerId worker, const Error& fault) {
   if (last_try) return fail(workers_failed("the last of several attempts ended with: " + fault.message));
   started() ? context_.metrics.resumed() : context_.metrics.retried();
   avoid_.push_back(worker);
+  // A transfer has two ends, and the one that reports it need not be the one at fault.
+  if (state_ == FlowState::kPrefilling)
+    avoid_.push_back(worker == attempt_.placement.prefill ? attempt_.placement.decode
+                                                          : attempt_.placement.prefill);
   return requeue(false);
 }
 

@@ -18,7 +18,7 @@ struct RouterConfig {
   using ms = std::chrono::milliseconds;
 
   std::string log_level = "info";
-  ms shutdown_grace{30'000};
+  ms shutdown_grace{120'000};
 
   std::string model_path;
   std::string model_name;  // empty = the last part of the path
@@ -37,7 +37,7 @@ struct RouterConfig {
 
   std::string policy = "least_loaded";
   std::uint32_t prefill_slots = 8;
-  double decode_overcommit = 1.25;
+  double decode_overcommit = 1;
   std::uint32_t max_retries = 3;
   std::uint32_t max_resumes = 8;
   ms reserve_timeout{2000};

@@ -112,9 +112,12 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
     const bool holds =
         worker.tokens + worker.info.held_tokens(need.total_tokens) <= worker.info.pool_tokens();
     if (role == WorkerRole::kDecode && !holds) continue;
-    if (heed_avoid && contains(need.avoid, id)) continue;
     out.push_back(&worker);
   }
+  // Heeded for each role by itself: the only prefill worker is taken again, a decode worker that failed is
+  // not.
+  const auto avoided = [&](const Worker* worker) { return contains(need.avoid, worker->id); };
+  if (heed_avoid && !std::all_of(out.begin(), out.end(), avoided)) std::erase_if(out, avoided);
   return out;
 }
 

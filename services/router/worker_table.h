@@ -85,8 +85,9 @@ struct Placement {
 struct WorkerTableConfig {
   RoutingPolicy policy = least_loaded;
   std::uint64_t prefill_slots = 8;  // requests under way per prefill worker
-  double decode_overcommit =
-      1.25;  // decode slots = max_batch x this: sequences in prefill fill the batch later
+  // Decode slots = max_batch x this. Above 1 the batch stays full while sequences are in prefill, but a
+  // stream that finds it full then waits between its first and its second token.
+  double decode_overcommit = 1;
   std::chrono::milliseconds heartbeat_timeout{3000};
 };
 

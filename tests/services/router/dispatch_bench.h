@@ -40,12 +40,15 @@ class Client final : public SequenceListener {
  public:
   bool on_token(std::uint32_t choice, const GeneratedToken& token) override;
   void on_finished(std::uint32_t) override { ++finished; }
-  void on_failed(std::uint32_t, const ApiError& e) override { error = e; }
+  void on_failed(std::uint32_t, const ApiError& e) override {
+    error = e;
+    if (on_error) on_error();
+  }
 
   std::vector<TokenId> tokens;
   TokenFinish finish = TokenFinish::kNone;
   std::optional<TokenId> stop_at;  // a stop string ends with this token
-  std::function<void()> on_each_token;
+  std::function<void()> on_each_token, on_error;
   int finished = 0;
   std::optional<ApiError> error;
 };

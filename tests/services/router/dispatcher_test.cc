@@ -109,6 +109,33 @@ TEST(Dispatcher, RetriesOnAnotherPrefillWorkerWhenOneDiesBeforeTheFirstToken) {
   EXPECT_EQ(bench.metric("lynx_retries_total"), 1);
 }
 
+// Cancelling a sibling frees its slot; what is failing must not take it.
+TEST(Dispatcher, ASequenceThatFailsInTheQueueIsNotPlacedByItsSiblingsCancel) {
+  DispatchConfig config;
+  config.workers.prefill_slots = 1;
+  DispatchBench bench(config);
+  bench.add_pair();
+  const auto placed = bench.submit(4);
+  bench.reach_prefill();
+  const auto queued = bench.submit(4);
+  queued.client->on_error = [&] { bench.dispatcher.cancel(placed.flow); };
+  while (!queued.client->error) bench.advance(milliseconds(500));
+  EXPECT_EQ(bench.count(Sent::kReserve), 0U);
+  EXPECT_TRUE(bench.all_released());
+  EXPECT_EQ(bench.dispatcher.live(), 0U);
+}
+
+TEST(Dispatcher, AFailedTransferTriesAnotherDecodeWorkerThoughThePrefillWorkerReportsIt) {
+  DispatchBench bench;
+  bench.add_pair();
+  bench.add_worker(WorkerRole::kDecode, "d2");
+  bench.submit();
+  const SentFrame first = bench.take(Sent::kReserve);
+  bench.reserved(first);
+  bench.ended(bench.take(Sent::kPrefill), ErrorCode::kUnavailable);
+  EXPECT_NE(bench.take(Sent::kReserve).to, first.to);
+}
+
 TEST(Dispatcher, GivesUpAfterMaxRetries) {
   DispatchBench bench;
   bench.add_pair();

@@ -353,6 +353,26 @@ TEST(RouterService, ModelsVersionAndMetricsAnswer) {
     EXPECT_NE(metrics.body.find(line), std::string::npos) << line << "\n" << metrics.body;
 }
 
+// TTFT holds the prefill, ITL holds what lies between the first token and the next: the transfer, the decode
+// queue.
+TEST(RouterService, LatenciesAreMeasuredWhereTheClientSeesThem) {
+  RouterRig rig;
+  rig.add(proto::Role::PREFILL, "p", [](StubOptions& o) { o.prefill_time = milliseconds(60); });
+  rig.add(proto::Role::DECODE, "d", [](StubOptions& o) { o.step_time = milliseconds(40); });
+  rig.until([&] { return rig.router->dispatcher().ready(); });
+  rig.until_over(rig.post(body(3, true)));
+  const auto& metrics = rig.get("/metrics");
+  rig.until_over(metrics);
+  const auto sum = [&](const std::string& name) {
+    const std::string line = "lynx_" + name + "_seconds_sum{slo_class=\"standard\"} ";
+    const std::size_t at = metrics.body.find(line);
+    return at == std::string::npos ? -1.0 : std::stod(metrics.body.substr(at + line.size()));
+  };
+  EXPECT_GE(sum("ttft"), 0.060);
+  EXPECT_GE(sum("itl"), 0.040);  // the stub steps on a beat of its own: one whole step at least
+  EXPECT_GE(sum("e2e"), 0.100);
+}
+
 TEST(RouterService, DrainingFinishesWhatIsUnderWayAndRefusesTheRest) {
   RouterRig rig;
   rig.add_pair();
