@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   const lynx::Subcommand commands[] = {lynx::add_step(app), lynx::add_prefill(app), lynx::add_kv(app),
-                                       lynx::add_start(app)};
+                                       lynx::add_router(app), lynx::add_start(app)};
   CLI11_PARSE(app, argc, argv);
   try {
     lynx::init_logging("bench", "warn");
