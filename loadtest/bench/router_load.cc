@@ -121,6 +121,7 @@ class Load {
           return sent_ - received_ >= kTokensUnderWay * streams_.size();
         };
       decode_.push_back(std::make_unique<StubWorker>(loop_, fleet_, router_.control_port, decode, hooks));
+      run_for(step_time() / options_.decode_workers);  // real workers do not step in time with each other
     }
   }
 
@@ -150,7 +151,7 @@ class Load {
     if (!all_in()) throw std::runtime_error("the stub workers could not register with the router");
   }
 
-  void run_for(std::chrono::milliseconds time) {
+  void run_for(std::chrono::microseconds time) {
     const auto timer = loop_.after(time, [this] { loop_.stop(); });
     loop_.run();
   }

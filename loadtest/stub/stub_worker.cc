@@ -23,7 +23,8 @@ StubWorker::StubWorker(EventLoop& loop, StubFleet& fleet, std::uint16_t router_p
       heartbeats_(loop.every(options_.heartbeat_period, [this] { send_heartbeat(); })) {
   if (options_.role == proto::Role::PREFILL) return;
   fleet_.decode[options_.name] = this;
-  stepper_ = loop.every(options_.step_time, [this] { step(); });
+  next_step_ = std::chrono::steady_clock::now();
+  arm_step();
 }
 
 StubWorker::~StubWorker() {
@@ -119,6 +120,17 @@ void StubWorker::handed_over(std::uint64_t request, std::uint32_t next_index) {
   if (at == held_.end()) return;
   at->second.next_index = next_index;
   at->second.decoding = true;
+}
+
+// Steps keep their phase: after a stall the missed ones are left out, and two workers do not fall into step.
+void StubWorker::arm_step() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto missed = (now - next_step_) / options_.step_time;
+  next_step_ += (missed + 1) * options_.step_time;
+  stepper_ = loop_.after(next_step_ - now, [this] {
+    step();
+    arm_step();
+  });
 }
 
 // One token for every sequence of the batch, one frame per router.

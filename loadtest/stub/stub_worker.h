@@ -94,6 +94,7 @@ class StubWorker {
   void on_prefill(std::uint64_t link, proto::Prefill::Reader prefill);
   void prefilled(std::uint64_t request, const std::string& decode_worker);
   void handed_over(std::uint64_t request, std::uint32_t next_index);
+  void arm_step();
   void step();
   StubToken make_token(const Held& held) const;
   void fill_token(proto::SampledToken::Builder out, const Held& held, const StubToken& token) const;
@@ -110,6 +111,7 @@ class StubWorker {
   bool frozen_ = false;
   RouterLinks links_;
   std::unique_ptr<Timer> heartbeats_;
+  std::chrono::steady_clock::time_point next_step_;
   std::unique_ptr<Timer> stepper_;
 };
 

@@ -192,17 +192,20 @@ std::uint64_t WorkerTable::context() const {
 }
 
 std::string WorkerTable::explain_no_pair() const {
-  const Worker* example[2] = {nullptr, nullptr};
-  for (const auto& [id, worker] : workers_)
-    if (worker.serves()) example[static_cast<std::size_t>(worker.info.role)] = &worker;
-  for (const auto role : {WorkerRole::kPrefill, WorkerRole::kDecode})
-    if (example[static_cast<std::size_t>(role)] == nullptr)
-      return "no " + std::string(to_string(role)) + " worker serves now";
+  const auto serving = [&](WorkerRole role) -> const Worker* {
+    for (const auto& [id, worker] : workers_)
+      if (worker.info.role == role && worker.serves()) return &worker;
+    return nullptr;
+  };
+  const Worker* prefill = serving(WorkerRole::kPrefill);
+  if (prefill == nullptr) return "no prefill worker serves now";
+  const Worker* decode = serving(WorkerRole::kDecode);
+  if (decode == nullptr) return "no decode worker serves now";
   const auto describe = [](const Worker& worker) {
     return std::string(to_string(worker.info.role)) + " worker '" + worker.info.name + "' has " +
            to_string(worker.info.fingerprint);
   };
-  return "no prefill and decode worker fit together: " + describe(*example[0]) + ", " + describe(*example[1]);
+  return "no prefill and decode worker fit together: " + describe(*prefill) + ", " + describe(*decode);
 }
 
 }  // namespace lynx
