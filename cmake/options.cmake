@@ -11,12 +11,16 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")  # the sanitizer presets: a third less to compile, fast enough to run
 
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+# nvcc takes none of these as they stand: cmake/cuda.cmake has its own.
+function(lynx_host_compile_options)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${ARGN}>")
+endfunction()
+lynx_host_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-mismatched-new-delete)  # coroutine frames: a false positive in GCC 12
+  lynx_host_compile_options(-Wno-mismatched-new-delete)  # coroutine frames: a false positive in GCC 12
 endif()
 if(LYNX_WERROR)
-  add_compile_options(-Werror)
+  lynx_host_compile_options(-Werror)
 endif()
 
 if(LYNX_SANITIZE)

@@ -1,0 +1,39 @@
+# The CUDA language, for LYNX_CUDA=ON. CUDA's runtime is linked statically: a binary starts without a driver
+# and says so; cuBLASLt is too large for that and stays a shared library.
+if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
+endif()
+find_program(LYNX_CCACHE ccache)
+if(LYNX_CCACHE AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${LYNX_CCACHE})
+endif()
+# The code of each kernel. 90a is Hopper with everything it has; LYNX_CUDA_FALLBACK adds Ampere code, and its
+# PTX for whatever comes later.
+option(LYNX_CUDA_FALLBACK "Also build the CUDA kernels for compute capability 8.0 and above" OFF)
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+set(LYNX_CUDA_CODE "-gencode=arch=compute_90a,code=sm_90a")
+if(LYNX_CUDA_FALLBACK)
+  list(APPEND LYNX_CUDA_CODE "-gencode=arch=compute_80,code=[sm_80,compute_80]")
+endif()
+# CMake 3.25 does not know the flag of this nvcc for C++20.
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo -DNDEBUG")
+find_package(CUDAToolkit 13 REQUIRED)
+
+# lynx_cuda_library(NAME SOURCES... DEPS...): as lynx_library, with .cu files among the sources.
+function(lynx_cuda_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  lynx_library(${name} SOURCES ${ARG_SOURCES} DEPS CUDA::cudart_static ${ARG_DEPS} PRIVATE_DEPS ${ARG_PRIVATE_DEPS})
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:${LYNX_CUDA_CODE};-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--expt-relaxed-constexpr>")
+  if(LYNX_WERROR)
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
+  endif()
+endfunction()

@@ -1,0 +1,68 @@
+// Warp primitives: reductions, matrix instructions, and the ordering calls of programmatic dependent launch.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace lynx::cuda {
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+// See launch.h.
+__device__ inline void grid_dependency_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The kernel after this one may start to launch.
+__device__ inline void release_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ inline std::uint32_t live_count(const std::uint32_t* live_rows, std::uint32_t rows) {
+  return live_rows == nullptr ? rows : min(*live_rows, rows);
+}
+
+template <typename T>
+__device__ inline T warp_sum(T value) {
+#pragma unroll
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2) value += __shfl_xor_sync(kAllLanes, value, mask);
+  return value;
+}
+
+__device__ inline float warp_max(float value) {
+#pragma unroll
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2)
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, mask));
+  return value;
+}
+
+// d += a b: a [16, 16] by rows, b [16, 8] by columns, bf16; d [16, 8] f32. Lane = 4 g + q holds
+// a: {g, 2q..} {g+8, 2q..} {g, 2q+8..} {g+8, 2q+8..}; b: {2q.., g} {2q+8.., g}; d: {g, 2q..} {g+8, 2q..}.
+__device__ inline void mma_16816(float (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
+                                 std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Transposes an 8 x 8 matrix of 16-bit elements; lane = 4 g + q holds {g, 2q}, {g, 2q + 1}.
+__device__ inline std::uint32_t transpose_8x8(std::uint32_t value) {
+  std::uint32_t out;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(value));
+  return out;
+}
+
+// Two f32 as bf16, rounded to nearest even; `low` in the lower half.
+__device__ inline std::uint32_t pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+
+}  // namespace lynx::cuda
