@@ -11,6 +11,7 @@
 
 #include "loadtest/bench/child_process.h"
 #include "tests/e2e/api_client.h"
+#include "tests/support/paths.h"
 
 namespace lynx::testing {
 namespace {
@@ -23,7 +24,7 @@ std::string new_log_folder() {
   return pattern;
 }
 
-std::string binary(const std::string& name) { return std::string(LYNX_BINARY_DIR) + "/bin/" + name; }
+std::string binary(const std::string& name) { return binary_path("bin/" + name); }
 
 void append(std::vector<std::string>& argv, const std::vector<std::string>& more) {
   argv.insert(argv.end(), more.begin(), more.end());
@@ -31,7 +32,7 @@ void append(std::vector<std::string>& argv, const std::vector<std::string>& more
 
 }  // namespace
 
-std::string model_folder() { return std::string(LYNX_SOURCE_DIR) + "/deploy/model"; }
+std::string model_folder() { return source_path("deploy/model"); }
 
 int slowdown() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

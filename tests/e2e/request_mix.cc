@@ -1,4 +1,5 @@
 #include "tests/e2e/request_mix.h"
+#include "tests/support/paths.h"
 
 #include <cmath>
 #include <fstream>
@@ -9,7 +10,7 @@ namespace lynx::testing {
 namespace {
 
 std::vector<TokenId> text_tokens(const Tokenizer& tokenizer) {
-  std::ifstream in(std::string(LYNX_SOURCE_DIR) + "/tests/golden/tokenizer/lines.txt", std::ios::binary);
+  std::ifstream in(source_path("tests/golden/tokenizer/lines.txt"), std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   auto tokens = tokenizer.encode(text, false);
   if (tokens.size() < 4096) throw std::runtime_error("too little text for prompts");

@@ -8,6 +8,7 @@
 
 #include "loadtest/bench/child_process.h"
 #include "tests/fault/kv_fault.h"
+#include "tests/support/paths.h"
 
 namespace lynx {
 namespace {
@@ -16,7 +17,7 @@ using namespace std::chrono_literals;
 using testing_kv::Outcomes;
 
 constexpr int kLives = 20;
-const std::string kPeerBinary = LYNX_BINARY_DIR "/tests/kv_peer";
+const std::string kPeerBinary = binary_path("tests/kv_peer");
 
 class RemoteReceiver {
  public:

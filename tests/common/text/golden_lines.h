@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "common/text/tokenizer.h"
+#include "tests/support/paths.h"
 
 namespace lynx::testing {
 
 inline std::string golden_path(const std::string& file) {
-  return std::string(LYNX_SOURCE_DIR) + "/tests/golden/tokenizer/" + file;
+  return source_path("tests/golden/tokenizer/" + file);
 }
 
 inline std::vector<std::string> split_rows(const std::string& text) {

@@ -1,4 +1,5 @@
 #include "common/text/chat_template.h"
+#include "tests/support/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 TEST(ChatTemplate, EqualsTheReference) {
-  std::ifstream file(std::string(LYNX_SOURCE_DIR) + "/tests/golden/chat_templates.json");
+  std::ifstream file(source_path("tests/golden/chat_templates.json"));
   const json cases = json::parse(file);
   ASSERT_GE(cases.size(), 100U);
   std::size_t errors = 0;
@@ -32,7 +33,7 @@ TEST(ChatTemplate, EqualsTheReference) {
 }
 
 TEST(ChatTemplate, TheShippedModelHasOne) {
-  const auto chat = ChatTemplate::from_model_folder(std::string(LYNX_SOURCE_DIR) + "/deploy/model");
+  const auto chat = ChatTemplate::from_model_folder(source_path("deploy/model"));
   EXPECT_EQ(*chat.render({{{"role", "user"}, {"content", "Hi"}}}, true),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }

@@ -4,6 +4,7 @@
 
 #include "common/text/utf8.h"
 #include "tests/common/text/golden_lines.h"
+#include "tests/support/paths.h"
 
 namespace lynx {
 namespace {
@@ -32,7 +33,7 @@ TEST(Tokenizer, EqualsTheReferenceWithNfc) {
 }
 
 TEST(Tokenizer, EqualsTheReferenceForTheShippedModel) {
-  expect_golden("lynx_mini", std::string(LYNX_SOURCE_DIR) + "/deploy/model/tokenizer.json");
+  expect_golden("lynx_mini", source_path("deploy/model/tokenizer.json"));
 }
 
 class SmallTokenizer : public ::testing::Test {

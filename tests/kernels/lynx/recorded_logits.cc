@@ -1,4 +1,5 @@
 #include "tests/kernels/lynx/recorded_logits.h"
+#include "tests/support/paths.h"
 
 #include <zlib.h>
 
@@ -71,14 +72,14 @@ std::string first_member(std::string_view zip) {
 
 RecordedLogits sample_logits() {
   RecordedLogits r{.layers = 6, .sequences = 64, .positions = 1, .experts = 64, .values = {}};
-  r.values = halves(read_file(LYNX_SOURCE_DIR "/tests/kernels/lynx/data/router_logits_6x64x64.f16"));
+  r.values = halves(read_file(source_path("tests/kernels/lynx/data/router_logits_6x64x64.f16")));
   if (r.values.size() != 6U * 64 * 64) throw std::runtime_error("the sample of router logits is damaged");
   return r;
 }
 
 std::optional<RecordedLogits> whole_recording() {
   const char* shared = std::getenv("LYNX_SHARED");
-  const std::filesystem::path folder = shared != nullptr ? shared : LYNX_SOURCE_DIR "/../shared";
+  const std::filesystem::path folder = shared != nullptr ? shared : source_path("../shared");
   const auto path = folder / "pilot/router_logits.npz";
   if (!std::filesystem::exists(path)) return std::nullopt;
   const std::string npy = first_member(read_file(path));

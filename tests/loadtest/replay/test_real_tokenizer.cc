@@ -4,12 +4,13 @@
 #include "common/text/tokenizer.h"
 #include "loadtest/replay/passages.h"
 #include "loadtest/replay/prompt_writer.h"
+#include "tests/support/paths.h"
 
 namespace lynx {
 namespace {
 
 TEST(RealTokenizer, PromptsHaveExactlyTheAskedTokens) {
-  const std::string file = LYNX_SOURCE_DIR "/deploy/model/tokenizer.json";
+  const std::string file = source_path("deploy/model/tokenizer.json");
   const Tokenizer tokenizer = Tokenizer::from_file(file);
   const auto count = [&](std::string_view text) { return tokenizer.encode(text, false).size(); };
   const PromptWriter writer(default_passages(), count);

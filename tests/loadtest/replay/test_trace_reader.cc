@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "loadtest/replay/trace_reader.h"
+#include "tests/support/paths.h"
 
 namespace lynx {
 namespace {
@@ -157,7 +158,7 @@ class RealTraces : public ::testing::Test {
   static Trace load(const std::string& path) {
     const char* shared = std::getenv("LYNX_SHARED");
     const std::filesystem::path file =
-        std::filesystem::path(shared != nullptr ? shared : LYNX_SOURCE_DIR "/../shared") / "traces" / path;
+        std::filesystem::path(shared != nullptr ? shared : source_path("../shared")) / "traces" / path;
     if (!std::filesystem::exists(file)) return {};
     auto trace = read_trace_file(file.string(), "auto");
     EXPECT_TRUE(trace.ok());

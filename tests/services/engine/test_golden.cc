@@ -9,6 +9,7 @@
 #include "services/engine/moe_transformer.h"
 #include "tests/services/engine/golden_data.h"
 #include "tests/services/engine/model_runner.h"
+#include "tests/support/paths.h"
 
 namespace lynx::testing {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr double kTolerance = 1e-3;    // L2 norm of the difference over the norm, per row
 constexpr float kClearMargin = 0.02F;  // of logits: far above the difference, which is near 1e-5
 
-const std::string kGolden = LYNX_SOURCE_DIR "/tests/golden/";
+const std::string kGolden = source_path("tests/golden/");
 
 struct Case {
   std::string name;
@@ -26,7 +27,7 @@ struct Case {
 std::vector<Case> cases() {
   return {{"tiny_gqa", kGolden + "tiny_gqa"},
           {"tiny_raw_weights", kGolden + "tiny_raw_weights"},
-          {"shipped", LYNX_SOURCE_DIR "/deploy/model"}};
+          {"shipped", source_path("deploy/model")}};
 }
 
 std::unique_ptr<Model> load(const Case& c, unsigned threads = 2) {

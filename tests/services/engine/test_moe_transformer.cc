@@ -8,6 +8,7 @@
 
 #include "services/engine/kv_cache.h"
 #include "services/engine/model_config.h"
+#include "tests/support/paths.h"
 
 namespace lynx {
 namespace {
@@ -146,7 +147,7 @@ TEST(MoeTransformer, FingerprintFollowsConfigAndWeights) {
 }
 
 TEST(MoeTransformer, DummyWeightsForAnyConfig) {
-  const std::string folder = LYNX_SOURCE_DIR "/tests/golden/tiny_raw_weights";
+  const std::string folder = source_path("tests/golden/tiny_raw_weights");
   ModelOptions options;
   options.load_format = LoadFormat::kDummy;
   const auto dummy = load_model(folder, options);
