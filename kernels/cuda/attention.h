@@ -27,8 +27,8 @@ struct DecodeAttentionArgs {
   // Device memory of decode_attention_workspace bytes, zeroed once; each launch leaves it ready for the next.
   std::byte* workspace = nullptr;
 };
-std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t head_dim,
-                                       std::uint32_t max_context);
+std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
+                                       std::uint32_t head_dim, std::uint32_t max_context);
 void decode_attention(const DecodeAttentionArgs& args, cudaStream_t stream);
 
 // Query rows that one block works on: consecutive in the batch and in one sequence.
@@ -50,7 +50,7 @@ struct PrefillAttentionArgs {
   TensorView out;                      // [T, Hq * D] bf16 or f32
   TensorView q;                        // [T, Hq * D] f32
   KvLayer kv;                          // bf16 or f32 (the latter without tensor cores)
-  StagedRows rows;                     // positions and sequence are read for an f32 pool alone
+  StagedRows rows;                     // tables; the others serve pools without tensor cores
   const PrefillTile* tiles = nullptr;  // [tile_count] device
   std::uint32_t tile_count = 0;
 };

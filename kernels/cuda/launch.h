@@ -30,33 +30,50 @@ struct Shape {
 enum class Overlap { kNone, kPrevious };
 
 #ifdef __CUDACC__
+template <typename... Params>
+void allow_shared(const char* name, void (*kernel)(Params...), std::size_t bytes) {
+  if (bytes <= 48 * 1024) return;
+  require(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          name);
+}
+
+struct LaunchConfig : cudaLaunchConfig_t {
+  LaunchConfig(const Shape& shape, cudaStream_t on, Overlap overlap) : cudaLaunchConfig_t{} {
+    if (overlap == Overlap::kPrevious) {
+      list[numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      list[numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shape.cluster > 1) {
+      list[numAttrs].id = cudaLaunchAttributeClusterDimension;
+      list[numAttrs++].val.clusterDim = {shape.cluster, 1, 1};
+    }
+    gridDim = shape.grid;
+    blockDim = shape.block;
+    dynamicSmemBytes = shape.shared_bytes;
+    stream = on;
+    attrs = list;
+  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+  cudaLaunchAttribute list[2];
+};
+
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const Shape& shape, cudaStream_t stream,
             Overlap overlap, const Args&... args) {
-  if (shape.shared_bytes > 48 * 1024) {
-    require(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shape.shared_bytes)),
-            name);
-  }
-  cudaLaunchAttribute attributes[2];
-  unsigned count = 0;
-  if (overlap == Overlap::kPrevious) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shape.cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim = {shape.cluster, 1, 1};
-    ++count;
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = shape.grid;
-  config.blockDim = shape.block;
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
+  allow_shared(name, kernel, shape.shared_bytes);
+  const LaunchConfig config(shape, stream, overlap);
   require(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
+}
+
+// How many clusters of this shape the device holds at once.
+template <typename... Params>
+int max_active_clusters(const char* name, void (*kernel)(Params...), const Shape& shape) {
+  allow_shared(name, kernel, shape.shared_bytes);
+  const LaunchConfig config(shape, nullptr, Overlap::kNone);
+  int count = 0;
+  require(cudaOccupancyMaxActiveClusters(&count, kernel, &config), name);
+  return count;
 }
 #endif
 

@@ -1,5 +1,5 @@
 // RMS norm of each query and key head, rotary embedding, and the write of keys and values into the pool: one
-// launch. D is 32, 64, 96, 128 or 256.
+// launch. D is even, up to 256.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@ namespace lynx::cuda {
 
 struct RopeStoreArgs {
   TensorView q;         // [T, Hq * D] f32, in place
-  TensorView k;         // [T, Hkv * D] f32, in place
+  TensorView k;         // [T, Hkv * D] f32, unchanged: its result goes into the pool alone
   TensorView v;         // [T, Hkv * D] f32
   TensorView q_weight;  // [1, D] f32; no data: heads are not normed
   TensorView k_weight;  // [1, D] f32; no data: heads are not normed

@@ -9,12 +9,21 @@
 
 namespace lynx::cuda {
 
-// Weights and KV: read once, so they do not displace what is read again.
-__device__ inline uint4 load_streaming(const void* from) {
+// Read once, so it does not displace what is read again. Constant for the whole step: weights.
+__device__ inline uint4 load_weight(const void* from) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(from));
+  return v;
+}
+// The same for what an earlier kernel of the step may have written.
+__device__ inline uint4 load_streaming(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
   return v;
 }
 
