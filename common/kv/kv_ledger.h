@@ -77,6 +77,8 @@ class KvLedger {
   std::uint32_t free_blocks() const;
   std::uint32_t total_blocks() const;
   bool all_free() const;
+  std::uint64_t granted() const { return next_id_ - 1; }  // leases and allocations since the start
+  std::size_t leases() const { return leases_.size(); }   // now, revoked ones with a write under way included
   // GET /debug/kv: counts, and each lease with its state, blocks, writes and, when the time is given, its
   // time left.
   std::string to_json(std::optional<Clock::time_point> now = std::nullopt) const;

@@ -4,19 +4,32 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <utility>
+
 namespace lynx {
 
-MetricsRegistry::MetricsRegistry() : registry_(std::make_shared<prometheus::Registry>()) {}
+MetricsRegistry::MetricsRegistry(Labels constant)
+    : constant_(std::move(constant)), registry_(std::make_shared<prometheus::Registry>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 prometheus::Counter& MetricsRegistry::counter(const std::string& name, const std::string& help,
                                               const Labels& labels) {
-  return prometheus::BuildCounter().Name("lynx_" + name).Help(help).Register(*registry_).Add(labels);
+  return prometheus::BuildCounter()
+      .Name("lynx_" + name)
+      .Help(help)
+      .Labels(constant_)
+      .Register(*registry_)
+      .Add(labels);
 }
 
 prometheus::Gauge& MetricsRegistry::gauge(const std::string& name, const std::string& help,
                                           const Labels& labels) {
-  return prometheus::BuildGauge().Name("lynx_" + name).Help(help).Register(*registry_).Add(labels);
+  return prometheus::BuildGauge()
+      .Name("lynx_" + name)
+      .Help(help)
+      .Labels(constant_)
+      .Register(*registry_)
+      .Add(labels);
 }
 
 prometheus::Histogram& MetricsRegistry::histogram(const std::string& name, const std::string& help,
@@ -24,6 +37,7 @@ prometheus::Histogram& MetricsRegistry::histogram(const std::string& name, const
   return prometheus::BuildHistogram()
       .Name("lynx_" + name)
       .Help(help)
+      .Labels(constant_)
       .Register(*registry_)
       .Add(labels, bounds);
 }

@@ -22,7 +22,8 @@ using Labels = std::map<std::string, std::string>;
 
 class MetricsRegistry {
  public:
-  MetricsRegistry();
+  // constant: labels that every metric of this process carries, beside its own; the two never share a name.
+  explicit MetricsRegistry(Labels constant = {});
   ~MetricsRegistry();
 
   // name without the prefix `lynx_`. The same name and labels give the same object.
@@ -35,6 +36,7 @@ class MetricsRegistry {
   std::string serialize() const;
 
  private:
+  const Labels constant_;
   std::shared_ptr<prometheus::Registry> registry_;
 };
 

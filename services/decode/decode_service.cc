@@ -8,8 +8,8 @@
 
 namespace lynx {
 
-DecodeService::DecodeService(const DecodeSettings& settings, WorkerParts parts)
-    : settings_(settings), parts_(std::move(parts)) {}
+DecodeService::DecodeService(const DecodeSettings& settings, WorkerParts parts, MetricsRegistry& registry)
+    : settings_(settings), parts_(std::move(parts)), cost_metrics_(registry) {}
 
 void DecodeService::on_frame(LinkId link, proto::Frame::Reader frame) {
   if (frame.isReserve()) {
@@ -137,7 +137,10 @@ Status DecodeService::check_first(const Sequence& sequence, const SampledTokenDa
 
 void DecodeService::on_step(StepDone step) {
   if (step.sequences > 0) {
-    cost_.observe(step.work, seconds(step.finished - step.started));
+    const double measured = seconds(step.finished - step.started);
+    if (cost_.samples() > 0) cost_metrics_.compare(cost_.predict(step.work), measured);
+    cost_.observe(step.work, measured);
+    cost_metrics_.show(cost_);
     last_work_ = step.work;
   }
   send_tokens(step);
@@ -189,6 +192,12 @@ wire::Load DecodeService::load() const {
   load.draining = draining_;
   load.step_seconds = static_cast<float>(step_seconds());
   return load;
+}
+
+std::uint32_t DecodeService::held_blocks() const {
+  std::uint32_t held = 0;
+  for (const auto& [id, request] : requests_) held += request.blocks;
+  return held;
 }
 
 void DecodeService::fail(Requests::iterator request, const Error& why) {

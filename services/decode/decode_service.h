@@ -17,6 +17,7 @@
 #include "common/transport/kv_transport.h"
 #include "services/decode/landing.h"
 #include "services/decode/retry_after.h"
+#include "services/decode/step_cost_metrics.h"
 #include "services/engine/step_cost.h"
 #include "services/worker/worker_parts.h"
 
@@ -29,7 +30,7 @@ struct DecodeSettings {
 
 class DecodeService final : public WorkerService, public KvSink {
  public:
-  DecodeService(const DecodeSettings& settings, WorkerParts parts);
+  DecodeService(const DecodeSettings& settings, WorkerParts parts, MetricsRegistry& registry);
 
   void on_frame(LinkId link, proto::Frame::Reader frame) override;
   void on_link_down(LinkId link) override;
@@ -40,6 +41,7 @@ class DecodeService final : public WorkerService, public KvSink {
   void abandon(const Error& why) override;
   bool idle() const override { return requests_.empty(); }
   wire::Load load() const override;
+  std::uint32_t held_blocks() const override;
 
   Result<std::span<std::byte>> write_begin(const KvPushHeader& header) override;
   void write_done(const KvPushHeader& header, Result<std::uint64_t> bytes) override;
@@ -82,6 +84,7 @@ class DecodeService final : public WorkerService, public KvSink {
   std::map<WireId, SequenceId> by_wire_;
   SequenceId next_id_ = 1;
   StepCost cost_;
+  StepCostMetrics cost_metrics_;
   StepWork last_work_;
   bool draining_ = false;
 };

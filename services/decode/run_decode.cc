@@ -14,7 +14,7 @@ int run_decode(const DecodeConfig& config) {
   plan.engine.policy = config.route_policy();
   plan.step_rows = config.max_batch;
   plan.make_role = [&config](const RoleContext& context) {
-    auto service = std::make_unique<DecodeService>(config.settings(), context.parts);
+    auto service = std::make_unique<DecodeService>(config.settings(), context.parts, context.registry);
     const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};
     auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock, receiver);
     return WorkerRole{std::move(service), std::move(transport)};

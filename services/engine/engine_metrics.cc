@@ -17,7 +17,8 @@ const std::vector<double>& row_bounds() {
 }  // namespace
 
 EngineMetrics::EngineMetrics(MetricsRegistry& registry)
-    : routed_(registry.histogram(kUnique, kUniqueHelp, expert_count_bounds(), {{"stage", "routed"}})),
+    : registry_(registry),
+      routed_(registry.histogram(kUnique, kUniqueHelp, expert_count_bounds(), {{"stage", "routed"}})),
       activated_(registry.histogram(kUnique, kUniqueHelp, expert_count_bounds(), {{"stage", "activated"}})),
       retained_mass_(
           registry.histogram("retained_router_mass",
@@ -45,10 +46,27 @@ void EngineMetrics::observe_step(Phase phase, std::uint32_t sequences, const Ste
   by.step_seconds->Observe(seconds);
   by.batch_size->Observe(sequences);
   by.step_rows->Observe(outcome.rows);
-  for (const PlanStats& layer : outcome.layers) {
+  for (std::size_t i = 0; i < outcome.layers.size(); ++i) {
+    const PlanStats& layer = outcome.layers[i];
     observe_layer(layer, expert_bytes);
+    of_layer(i).routed->Increment(layer.routed_experts);
+    of_layer(i).activated->Increment(layer.activated_experts);
     retained_mass_.Observe(layer.retained_mass_sum / outcome.rows);
   }
+}
+
+// Sums and not histograms: a large model has a hundred layers, and each would cost sixty series.
+EngineMetrics::ByLayer& EngineMetrics::of_layer(std::size_t layer) {
+  while (layers_.size() <= layer) {
+    const auto sum = [&](const char* stage) {
+      return &registry_.counter(
+          "layer_experts_total",
+          "Distinct experts of one layer, summed over steps: divide by the rate of steps",
+          {{"layer", std::to_string(layers_.size())}, {"stage", stage}});
+    };
+    layers_.push_back({sum("routed"), sum("activated")});
+  }
+  return layers_[layer];
 }
 
 void EngineMetrics::observe_layer(const PlanStats& layer, std::size_t expert_bytes) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "common/metrics/registry.h"
 #include "services/engine/sequence.h"
@@ -25,9 +26,17 @@ class EngineMetrics {
     prometheus::Histogram* step_rows = nullptr;
   };
 
-  void observe_layer(const PlanStats& layer, std::size_t expert_bytes);
+  struct ByLayer {
+    prometheus::Counter* routed = nullptr;
+    prometheus::Counter* activated = nullptr;
+  };
 
+  void observe_layer(const PlanStats& layer, std::size_t expert_bytes);
+  ByLayer& of_layer(std::size_t layer);
+
+  MetricsRegistry& registry_;
   std::array<ByPhase, 2> phases_;
+  std::vector<ByLayer> layers_;  // as many as the steps have shown
   prometheus::Histogram& routed_;
   prometheus::Histogram& activated_;
   prometheus::Histogram& retained_mass_;

@@ -231,6 +231,12 @@ wire::Load PrefillService::load() const {
   return load;
 }
 
+std::uint32_t PrefillService::held_blocks() const {
+  std::size_t held = 0;
+  for (const auto& [id, request] : requests_) held += request.blocks.size();
+  return static_cast<std::uint32_t>(held);
+}
+
 void PrefillService::fail(SequenceId id, const Error& why) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;

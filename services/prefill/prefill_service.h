@@ -41,6 +41,7 @@ class PrefillService final : public WorkerService {
   void abandon(const Error& why) override;
   bool idle() const override { return requests_.empty(); }
   wire::Load load() const override;
+  std::uint32_t held_blocks() const override;
 
  private:
   // A request leaves when the engine has let go of it and no push of it is under way, however it ended; until

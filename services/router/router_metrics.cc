@@ -11,7 +11,8 @@ constexpr std::array<std::string_view, 3> kObjectives{"ttft", "tpot", "all"};
 constexpr std::array<std::string_view, kRejectReasons> kRejects{"queue_full", "queue_timeout", "no_workers",
                                                                 "deadline", "draining"};
 
-RouterMetrics::PerClass make_class(MetricsRegistry& registry, const std::string& name) {
+RouterMetrics::PerClass make_class(MetricsRegistry& registry, const SloClass& slo_class) {
+  const std::string& name = slo_class.name;
   const Labels labels{{"slo_class", name}};
   RouterMetrics::PerClass out{};
   out.ttft = &registry.histogram("ttft_seconds", "Time from a request's arrival to its first token",
@@ -32,6 +33,14 @@ RouterMetrics::PerClass make_class(MetricsRegistry& registry, const std::string&
           {{"slo_class", name},
            {"objective", std::string(kObjectives[objective])},
            {"met", met ? "true" : "false"}});
+  const auto show_objective = [&](const char* objective, std::chrono::milliseconds limit) {
+    registry
+        .gauge("slo_objective_seconds", "What a class promises: the objective's upper limit",
+               {{"slo_class", name}, {"objective", objective}})
+        .Set(std::chrono::duration<double>(limit).count());
+  };
+  show_objective("ttft", slo_class.ttft);
+  show_objective("tpot", slo_class.tpot);
   return out;
 }
 
@@ -40,7 +49,7 @@ RouterMetrics::PerClass make_class(MetricsRegistry& registry, const std::string&
 RouterMetrics::RouterMetrics(MetricsRegistry& registry, const std::vector<SloClass>& classes,
                              std::string policy)
     : registry_(registry), policy_(std::move(policy)) {
-  for (const auto& slo_class : classes) classes_.push_back(make_class(registry, slo_class.name));
+  for (const auto& slo_class : classes) classes_.push_back(make_class(registry, slo_class));
   for (std::size_t i = 0; i < kRejectReasons; ++i)
     rejected_[i] = &registry.counter("rejected_total", "Requests the router turned away",
                                      {{"reason", std::string(kRejects[i])}});

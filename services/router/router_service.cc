@@ -55,6 +55,7 @@ RouterService::RouterService(EventLoop& loop, const RouterConfig& config, Tokeni
       keys_(load_keys(config.api_keys_file)),
       limits_{config.max_choices, ApiLimits{}.max_stops, tokenizer_.vocab_size()},
       started_(unix_seconds()),
+      registry_({{"model", model_}}),
       metrics_(registry_, config_.slo_classes, config.policy),
       control_(loop, control_config(config), control_callbacks()),
       dispatcher_(config.dispatch(), config_.slo_classes, clock_, control_, metrics_, random64()),

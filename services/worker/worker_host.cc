@@ -39,6 +39,7 @@ WorkerHost::WorkerHost(EventLoop& loop, WorkerSetup setup)
       setup_(std::move(setup)),
       name_(setup_.config.name()),
       incarnation_(new_incarnation()),
+      registry_({{"model", setup_.config.served_model()}, {"role", setup_.service}, {"worker", name_}}),
       metrics_(registry_, setup_.service),
       engine_metrics_(registry_),
       cache_(setup_.layout),
@@ -67,12 +68,21 @@ TextEndpoint WorkerHost::pages() {
   TextEndpoint out;
   out.service = setup_.service;
   out.metrics = [this] {
-    metrics_.show_blocks(ledger_);
+    show_state();
     return registry_.serialize();
   };
   out.ready = [this] { return ready(); };
   out.json["/debug/kv"] = [this] { return ledger_.to_json(clock_.now()); };
   return out;
+}
+
+void WorkerHost::show_state() {
+  metrics_.show_slots(setup_.max_batch);
+  metrics_.show_blocks(ledger_, role_.service ? role_.service->held_blocks() : 0);
+  if (role_.service == nullptr) return;
+  const wire::Load load = role_.service->load();
+  metrics_.show_sequences(load.running, load.waiting);
+  metrics_.show_transport(setup_.config.ucx.transport, role_.transport->transport_name());
 }
 
 Status WorkerHost::ready() const {

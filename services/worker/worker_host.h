@@ -60,6 +60,7 @@ class WorkerHost final : private RouterPort {
   bool send(LinkId link, capnp::MessageBuilder& message) override;
 
   TextEndpoint pages();
+  void show_state();  // the gauges that are read off when somebody looks
   Status ready() const;
   EngineLoop::Wiring engine_wiring();
 

@@ -19,14 +19,31 @@ class WorkerMetrics {
   void ended(ErrorCode code);                // a request that ended here with a fault
   void transfer_failed(ErrorCode code);
   void leases_expired(std::size_t count);
-  void show_blocks(const KvLedger& ledger);
+  // held: blocks of the requests that the worker knows.
+  void show_blocks(const KvLedger& ledger, std::uint32_t held);
+  void show_sequences(std::uint32_t running, std::uint32_t waiting);
+  void show_slots(std::uint32_t slots);
+  // allowed: as configured; chosen: what UCX ended up with, empty before the first connection.
+  void show_transport(const std::string& allowed, const std::string& chosen);
   void show_queue(std::size_t depth);
 
  private:
+  void start_at_zero();
+  prometheus::Counter& rejections(const std::string& reason);
+  prometheus::Counter& endings(ErrorCode code);
+  prometheus::Counter& transfer_failures(ErrorCode code);
+
   MetricsRegistry& registry_;
   std::array<prometheus::Gauge*, kBlockStates> blocks_{};
   prometheus::Gauge& queue_depth_;
   prometheus::Counter& leases_expired_;
+  prometheus::Counter& leases_granted_;
+  prometheus::Gauge& leases_;
+  prometheus::Gauge& orphans_;
+  prometheus::Gauge& running_;
+  prometheus::Gauge& waiting_;
+  prometheus::Gauge& slots_;
+  prometheus::Gauge* transport_ = nullptr;
 };
 
 }  // namespace lynx

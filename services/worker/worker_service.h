@@ -27,6 +27,8 @@ class WorkerService {
   virtual void abandon(const Error& why) = 0;  // the grace period is over: everything ends with this fault
   virtual bool idle() const = 0;               // nothing here, not even a push under way
   virtual wire::Load load() const = 0;
+  // KV blocks of the requests that it knows. What else the ledger counts as taken is nobody's.
+  virtual std::uint32_t held_blocks() const = 0;
 };
 
 }  // namespace lynx

@@ -25,6 +25,19 @@ TEST(MetricsRegistry, SerializesWithPrefixLabelsAndHelp) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
+TEST(MetricsRegistry, EveryMetricCarriesTheLabelsOfItsProcess) {
+  MetricsRegistry registry({{"model", "m"}, {"worker", "w"}});
+  registry.counter("a_total", "A.", {{"kind", "x"}}).Increment();
+  registry.gauge("b", "B.").Set(2);
+  registry.histogram("c_seconds", "C.", {1}).Observe(3);
+  const std::string text = registry.serialize();
+  for (const char* line :
+       {"lynx_a_total{model=\"m\",worker=\"w\",kind=\"x\"} 1\n", "lynx_b{model=\"m\",worker=\"w\"} 2\n",
+        "lynx_c_seconds_count{model=\"m\",worker=\"w\"} 1\n",
+        "lynx_c_seconds_bucket{model=\"m\",worker=\"w\",le=\"+Inf\"} 1\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
 TEST(MetricsRegistry, TheSameNameAndLabelsAreTheSameObject) {
   MetricsRegistry registry;
   auto& a = registry.counter("x_total", "X.", {{"kind", "read"}});

@@ -210,7 +210,8 @@ TEST(EngineCore, MetricsSplitRoutedFromActivated) {
        {"lynx_unique_experts_count{stage=\"routed\"}", "lynx_unique_experts_count{stage=\"activated\"}",
         "lynx_expert_bytes_total{kind=\"read\"}", "lynx_expert_bytes_total{kind=\"avoided\"}",
         "lynx_assignments_total", "lynx_remapped_assignments_total", "lynx_retained_router_mass",
-        "lynx_step_seconds", "lynx_batch_size"})
+        "lynx_step_seconds", "lynx_batch_size", "lynx_layer_experts_total{layer=\"0\",stage=\"routed\"}",
+        "lynx_layer_experts_total{layer=\"1\",stage=\"activated\"}"})
     EXPECT_NE(text.find(name), std::string::npos) << name << "\n" << text;
 }
 

@@ -342,14 +342,18 @@ TEST(RouterService, ModelsVersionAndMetricsAnswer) {
   EXPECT_EQ(models.reply()["data"][0]["max_model_len"], 2048);
   EXPECT_EQ(version.reply()["service"], "router");
   for (const char* line :
-       {"lynx_ttft_seconds_count{slo_class=\"standard\"} 1",
-        "lynx_itl_seconds_count{slo_class=\"standard\"} 4",
-        "lynx_tpot_seconds_count{slo_class=\"standard\"} 1",
-        "lynx_e2e_seconds_count{slo_class=\"standard\"} 1",
-        "lynx_queue_seconds_count{slo_class=\"standard\"} 1", "lynx_requests_total{code=\"200\"} 1",
-        "lynx_slo_requests_total{met=\"true\",objective=\"all\",slo_class=\"standard\"} 1",
-        "lynx_selected_total{policy=\"least_loaded\",worker=\"d\"} 1", "lynx_kv_transfer_seconds_count 1",
-        "lynx_queue_depth{slo_class=\"standard\"} 0", "lynx_retries_total 0", "lynx_resumes_total 0"})
+       {"lynx_ttft_seconds_count{model=\"stub\",slo_class=\"standard\"} 1",
+        "lynx_itl_seconds_count{model=\"stub\",slo_class=\"standard\"} 4",
+        "lynx_tpot_seconds_count{model=\"stub\",slo_class=\"standard\"} 1",
+        "lynx_e2e_seconds_count{model=\"stub\",slo_class=\"standard\"} 1",
+        "lynx_queue_seconds_count{model=\"stub\",slo_class=\"standard\"} 1",
+        "lynx_requests_total{model=\"stub\",code=\"200\"} 1",
+        "lynx_slo_requests_total{model=\"stub\",met=\"true\",objective=\"all\",slo_class=\"standard\"} 1",
+        "lynx_selected_total{model=\"stub\",policy=\"least_loaded\",worker=\"d\"} 1",
+        "lynx_kv_transfer_seconds_count{model=\"stub\"} 1",
+        "lynx_queue_depth{model=\"stub\",slo_class=\"standard\"} 0", "lynx_retries_total{model=\"stub\"} 0",
+        "lynx_resumes_total{model=\"stub\"} 0",
+        "lynx_slo_objective_seconds{model=\"stub\",objective=\"ttft\",slo_class=\"standard\"} 2"})
     EXPECT_NE(metrics.body.find(line), std::string::npos) << line << "\n" << metrics.body;
 }
 
@@ -364,7 +368,7 @@ TEST(RouterService, LatenciesAreMeasuredWhereTheClientSeesThem) {
   const auto& metrics = rig.get("/metrics");
   rig.until_over(metrics);
   const auto sum = [&](const std::string& name) {
-    const std::string line = "lynx_" + name + "_seconds_sum{slo_class=\"standard\"} ";
+    const std::string line = "lynx_" + name + "_seconds_sum{model=\"stub\",slo_class=\"standard\"} ";
     const std::size_t at = metrics.body.find(line);
     return at == std::string::npos ? -1.0 : std::stod(metrics.body.substr(at + line.size()));
   };

@@ -70,7 +70,7 @@ PairBench::PairBench(const PairOptions& options)
       decode_side(engine_config(options.decode_limits, false), options.decode_blocks, options.model, clock,
                   "decode"),
       prefill_metrics(prefill_side.registry),
-      decode_service(options.decode, decode_side.parts(clock)),
+      decode_service(options.decode, decode_side.parts(clock), decode_side.registry),
       decode_transport(std::make_unique<LoopbackTransport>(
           network, clock, KvReceiver{&decode_service, decode_side.cache.layout(), kIncarnation})),
       prefill_transport(network, clock),

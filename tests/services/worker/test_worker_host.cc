@@ -89,7 +89,7 @@ class WorkerHostTest : public ::testing::Test {
     out.max_batch = 4;
     out.load = std::move(load);
     out.make_role = [this](const RoleContext& context) {
-      auto service = std::make_unique<DecodeService>(DecodeSettings{}, context.parts);
+      auto service = std::make_unique<DecodeService>(DecodeSettings{}, context.parts, context.registry);
       const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};
       auto transport = std::make_unique<LoopbackTransport>(network, clock, receiver);
       return WorkerRole{std::move(service), std::move(transport)};
