@@ -51,7 +51,11 @@ class FrameState : public std::enable_shared_from_this<FrameState> {
   }
 
   bool send(capnp::MessageBuilder& message) {
-    if (stream_ == nullptr || stream_->bytes_waiting() > kMaxWaitingBytes) return false;
+    if (stream_ == nullptr || stuck_) return false;
+    if (stream_->bytes_waiting() > kMaxWaitingBytes) {
+      give_up();
+      return false;
+    }
     const std::size_t words = capnp::computeSerializedSizeInWords(message);
     if (words * sizeof(capnp::word) > kMaxFrameBytes) {
       log::error("a frame of {} bytes to {} is above the limit and was not sent", words * sizeof(capnp::word),
@@ -104,6 +108,19 @@ class FrameState : public std::enable_shared_from_this<FrameState> {
     }
   }
 
+  // A frame that is left out would leave a hole that nobody sees: the stream ends instead, and both sides
+  // start anew. Posted, because a sender may be in the middle of its own state.
+  void give_up() {
+    stuck_ = true;
+    Error cause{ErrorCode::kUnavailable,
+                peer_ + " takes nothing: " + std::to_string(stream_->bytes_waiting() >> 20) +
+                    " MiB wait to be sent, the limit is " + std::to_string(kMaxWaitingBytes >> 20)};
+    log::error("{}; the connection is closed", cause.message);
+    loop_.post([weak = weak_from_this(), cause = std::move(cause)] {
+      if (const auto self = weak.lock()) self->close(cause);
+    });
+  }
+
   void close(Error cause) {
     if (stream_ == nullptr) return;
     const auto self = shared_from_this();
@@ -122,6 +139,7 @@ class FrameState : public std::enable_shared_from_this<FrameState> {
 
   EventLoop& loop_;
   std::unique_ptr<ByteStream> stream_;  // null once closed
+  bool stuck_ = false;                  // gave up on the peer: the close is posted
   const std::string peer_;
   std::shared_ptr<Callbacks> callbacks_;
   FrameDecoder decoder_;

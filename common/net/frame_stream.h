@@ -31,8 +31,9 @@ class FrameStream {
   };
   virtual void start(Callbacks callbacks) = 0;
 
-  // Queues; frames of one loop turn leave in one write. False when closed or when more than 64 MiB wait (the
-  // peer is stuck).
+  // Queues; frames of one loop turn leave in one write. False when closed, when the frame is above the limit,
+  // or when more than 64 MiB wait: the peer is stuck, and the stream closes (on_close says why, never from
+  // inside send).
   virtual bool send(capnp::MessageBuilder& message) = 0;
   virtual std::string peer() const = 0;  // host:port
   virtual std::size_t bytes_waiting() const = 0;

@@ -196,9 +196,10 @@ TEST_F(FrameStreamTest, AMessageThatMakesItsReaderWalkTooFarIsCutOff) {
   EXPECT_EQ(errors_[0].code, ErrorCode::kCorrupt);
 }
 
-TEST_F(FrameStreamTest, AStuckPeerAndATooLargeFrameAreRefused) {
+TEST_F(FrameStreamTest, AStuckPeerEndsTheStreamAndATooLargeFrameIsRefused) {
   accept_with({});  // never reads
   const auto client = connect();
+  client->start(record());
   capnp::MallocMessageBuilder too_large;
   fill_busy(too_large, 1, std::string(kMaxFrameBytes, 'x'));
   EXPECT_FALSE(client->send(too_large));
@@ -212,6 +213,15 @@ TEST_F(FrameStreamTest, AStuckPeerAndATooLargeFrameAreRefused) {
   }
   EXPECT_GE(sent, 4);
   EXPECT_LT(sent, 10);
+  EXPECT_FALSE(client->send(message)) << "nothing goes out behind a frame that was left out";
+  EXPECT_TRUE(errors_.empty()) << "never from inside send";
+  ASSERT_TRUE(run_until(loop_, [&] { return !errors_.empty(); }));
+  EXPECT_EQ(errors_[0].code, ErrorCode::kUnavailable);
+  EXPECT_NE(errors_[0].message.find("MiB wait to be sent, the limit is 64"), std::string::npos)
+      << errors_[0].message;
+  EXPECT_EQ(client->bytes_waiting(), 0u) << "its memory is given back";
+  run_for(loop_, milliseconds(5));
+  EXPECT_EQ(errors_.size(), 1u);
 }
 
 TEST_F(FrameStreamTest, ConnectFailuresNameTheTarget) {
