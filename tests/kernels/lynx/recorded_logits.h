@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +20,5 @@ struct RecordedLogits {
 
 // The committed sample: 6 layers, 64 sequences, one position. Throws when it is damaged.
 RecordedLogits sample_logits();
-
-// The whole recording, from $LYNX_SHARED/pilot or ../shared/pilot beside the source tree; nullopt where there
-// is none.
-std::optional<RecordedLogits> whole_recording();
 
 }  // namespace lynx

@@ -28,6 +28,7 @@ class EveryPlan : public ::testing::TestWithParam<PolicyKind> {
   }
 };
 
+// Field report 13.
 TEST_P(EveryPlan, GivesEveryRowItsExpertsAndWeights) {
   std::uint32_t seed = 0;
   for (const RouterShape& shape : kShapes)
@@ -94,6 +95,7 @@ TEST_P(EveryPlan, PermutingRowsPermutesThePlanAndNothingElse) {
 }
 
 // Live batch 5 in a bucket of 8 equals batch 5, in the plan of its rows and in every statistic.
+// Field report 12, in the reference.
 TEST_P(EveryPlan, PaddingRowsNeitherVoteNorRoute) {
   for (const RouterShape& shape : kShapes) {
     auto c = random_case(11, 5, shape, GetParam());
@@ -115,6 +117,7 @@ TEST_P(EveryPlan, PaddingRowsNeitherVoteNorRoute) {
   }
 }
 
+// Field report 14.
 TEST_P(EveryPlan, TheSameBatchGivesTheSameBitsInUsedMemory) {
   auto c = random_case(13, 16, kShapes[0], GetParam());
   const auto first = c.plan();
@@ -139,6 +142,7 @@ TEST_P(EveryPlan, ExactRowsKeepTheirTopK) {
   }
 }
 
+// Field report 13.
 TEST_P(EveryPlan, ANanRowTouchesNoOtherRow) {
   auto clean = random_case(19, 6, kShapes[0], GetParam());
   auto broken = clean;

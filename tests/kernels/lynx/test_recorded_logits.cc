@@ -68,10 +68,10 @@ TEST(RecordedLogits, LynxReadsFewerExpertsAndMoreWithAWiderWindow) {
   }
 }
 
-// U as it was measured when the model was evaluated with these policies: on other text, hence the tolerance.
-TEST(RecordedLogits, TheWholeRecordingReproducesTheMeasuredUnions) {
-  const auto recorded = whole_recording();
-  if (!recorded) GTEST_SKIP() << "no recording beside the source tree";
+// U as it was measured when the model was evaluated with these policies: on other text and more of it, hence
+// the tolerance.
+TEST(RecordedLogits, TheSampleReproducesTheMeasuredUnions) {
+  const auto recorded = sample_logits();
   struct Row {
     const char* name;
     RoutePolicy policy;
@@ -91,11 +91,11 @@ TEST(RecordedLogits, TheWholeRecordingReproducesTheMeasuredUnions) {
   std::printf("%-14s %4s %16s %20s %14s\n", "policy", "B", "U exact (then)", "U activated (then)",
               "mass retained");
   for (const Row& row : measured) {
-    const auto u = mean_union(*recorded, row.policy, row.batch, 8);
+    const auto u = mean_union(recorded, row.policy, row.batch, 1);
     std::printf("%-14s %4u %8.1f (%4.1f) %12.1f (%4.1f) %14.3f\n", row.name, row.batch, u.routed, row.exact,
                 u.activated, row.activated, u.retained);
-    EXPECT_NEAR(u.routed, row.exact, 0.03 * row.exact) << row.name;
-    EXPECT_NEAR(u.activated, row.activated, 0.03 * row.activated) << row.name;
+    EXPECT_NEAR(u.routed, row.exact, 0.05 * row.exact) << row.name;
+    EXPECT_NEAR(u.activated, row.activated, 0.05 * row.activated) << row.name;
   }
 }
 

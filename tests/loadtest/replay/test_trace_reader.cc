@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <set>
+#include <string>
 
 #include "loadtest/replay/trace_reader.h"
 #include "tests/support/paths.h"
@@ -151,44 +151,60 @@ TEST(TraceReader, FilesThatAreNoTraceAreNamed) {
             std::string::npos);
 }
 
-// The real traces, where they lie beside the source tree: every row is good, and the figures are those
-// published with them.
-class RealTraces : public ::testing::Test {
- protected:
-  static Trace load(const std::string& path) {
-    const char* shared = std::getenv("LYNX_SHARED");
-    const std::filesystem::path file =
-        std::filesystem::path(shared != nullptr ? shared : source_path("../shared")) / "traces" / path;
-    if (!std::filesystem::exists(file)) return {};
-    auto trace = read_trace_file(file.string(), "auto");
-    EXPECT_TRUE(trace.ok());
-    return trace.ok() ? *trace : Trace{};
-  }
+// Whole files of every format, made up by data/make_samples.py, which also says what is in them.
+struct Sample {
+  const char* file;
+  const char* format;
+  std::uint32_t block_tokens;
+  std::size_t requests, rejected;
+  std::chrono::nanoseconds last;
+  std::uint64_t input_tokens, output_tokens;
+  std::size_t blocks, distinct_blocks;
+  const char* sha256;
 };
 
-TEST_F(RealTraces, AzureCode) {
-  const auto trace = load("azure-llm-2023/AzureLLMInferenceTrace_code.csv");
-  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
-  EXPECT_EQ(trace.requests.size(), 8819u);
-  EXPECT_EQ(trace.rejected.count, 0u);
-  EXPECT_NEAR(std::chrono::duration<double>(trace.requests.back().at).count(), 3435.9, 0.1);
-  EXPECT_EQ(trace.sha256, "54e9a6d2a4bd06ba1e060304b900abbc74cbea53de96506e60fe5bb4f2277fb6");
-}
+const Sample kSamples[] = {
+    {"azure_2023.csv", "azure", 0, 60, 0, 17086017000ns, 141804, 1299, 0, 0,
+     "07d6ec3233658a10e399f6c91afb609516a7006459fc2e42316436133f84b216"},
+    {"azure_2024.csv", "azure", 0, 60, 0, 17086017000ns, 141804, 1299, 0, 0,
+     "487bf275c961d56fcedc1ae3986ddc47321fbf2ed04ad6b3ac5d177b8926205e"},
+    {"burstgpt.csv", "burstgpt", 0, 54, 6, 191s, 24082, 11051, 0, 0,
+     "ddaf7d0256fc0a31528e567ce0a199937ff821572f727dd5029de9b092d5c92b"},
+    {"mooncake.jsonl", "mooncake", 512, 60, 0, 21s, 625391, 10666, 1251, 198,
+     "a744a129f0bb052eb5b16bda867a0df20adab66f70e2f5951c8f395349526d51"},
+    {"qwen.jsonl", "qwen", 16, 60, 0, 15653ms, 28083, 13754, 1783, 267,
+     "93ecb1f18236a8f999b822f88f20fc13b23f78a47af82a43f839f637d55cc841"},
+};
 
-TEST_F(RealTraces, AzureConversation) {
-  const auto trace = load("azure-llm-2023/AzureLLMInferenceTrace_conv.csv");
-  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
-  EXPECT_EQ(trace.requests.size(), 19366u);
-  EXPECT_EQ(trace.rejected.count, 0u);
-  EXPECT_NEAR(std::chrono::duration<double>(trace.requests.back().at).count(), 3501.7, 0.1);
-}
-
-TEST_F(RealTraces, Mooncake) {
-  const auto trace = load("mooncake-fast25/conversation_trace.jsonl");
-  if (trace.requests.empty()) GTEST_SKIP() << "no traces beside the source tree";
-  EXPECT_EQ(trace.requests.size(), 12031u);
-  EXPECT_EQ(trace.rejected.count, 0u);
-  EXPECT_EQ(trace.sha256, "b8cbb061a85206d729d91cdc2981f43c9e0d99209dce588d3af5f7934408b9df");
+TEST(TraceReader, WholeFilesOfEveryFormat) {
+  for (const Sample& sample : kSamples) {
+    SCOPED_TRACE(sample.file);
+    const auto read =
+        read_trace_file(source_path(std::string("tests/loadtest/replay/data/") + sample.file), "auto");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    const Trace& trace = *read;
+    EXPECT_TRUE(trace.name.ends_with(sample.file)) << trace.name;
+    EXPECT_EQ(trace.format, sample.format);
+    EXPECT_EQ(trace.sha256, sample.sha256);
+    EXPECT_EQ(trace.block_tokens, sample.block_tokens);
+    EXPECT_EQ(trace.rejected.count, sample.rejected);
+    ASSERT_EQ(trace.requests.size(), sample.requests);
+    EXPECT_EQ(trace.requests.front().at, 0ns);
+    EXPECT_EQ(trace.requests.back().at, sample.last);
+    std::uint64_t input = 0, output = 0;
+    std::size_t blocks = 0;
+    std::set<std::uint64_t> distinct;
+    for (const TraceRequest& request : trace.requests) {
+      input += request.input_tokens;
+      output += request.output_tokens;
+      blocks += request.hash_ids.size();
+      distinct.insert(request.hash_ids.begin(), request.hash_ids.end());
+    }
+    EXPECT_EQ(input, sample.input_tokens);
+    EXPECT_EQ(output, sample.output_tokens);
+    EXPECT_EQ(blocks, sample.blocks);
+    EXPECT_EQ(distinct.size(), sample.distinct_blocks);
+  }
 }
 
 }  // namespace
