@@ -44,8 +44,10 @@ std::optional<ApiError> PromptBuilder::build(const ApiRequest& request, std::uin
     auto& tokens = out.emplace_back();
     if (const auto* given = std::get_if<std::vector<TokenId>>(&prompt)) {
       tokens = *given;
-    } else if (auto error = encode_text(std::get<std::string>(prompt), context, "prompt", tokens)) {
-      return error;
+    } else {
+      if (auto error = encode_text(std::get<std::string>(prompt), context, "prompt", tokens)) return error;
+      const auto prefix = tokenizer_.prompt_prefix();
+      tokens.insert(tokens.begin(), prefix.begin(), prefix.end());
     }
     if (tokens.empty()) return bad_field("prompt", "'prompt' must hold at least one token");
     if (tokens.size() >= context) return too_long("prompt", context);

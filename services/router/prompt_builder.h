@@ -22,7 +22,9 @@ class PromptBuilder {
   // chat: absent when the model has no template; chat requests are then refused. The tokenizer outlives this.
   PromptBuilder(const Tokenizer& tokenizer, std::optional<ChatTemplate> chat);
 
-  // Tokens of each prompt, in order. A prompt that cannot fit into context is refused before it is tokenized.
+  // Tokens of each prompt, in order. What the tokenizer puts before a text (BOS, in some models) stands
+  // before a text prompt; a prompt of tokens is taken as it is, and a chat template writes its own. A prompt
+  // that cannot fit into context is refused before it is tokenized.
   std::optional<ApiError> build(const ApiRequest& request, std::uint64_t context,
                                 std::vector<std::vector<TokenId>>& out) const;
 

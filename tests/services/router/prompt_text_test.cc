@@ -1,6 +1,8 @@
 // Text on its way in (prompts to tokens) and out (tokens to text with stop strings).
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "loadtest/stub/byte_tokenizer.h"
 #include "services/router/prompt_builder.h"
 #include "services/router/sequence_builder.h"
@@ -87,6 +89,31 @@ TEST_F(PromptText, PromptsThatCannotFitAreRefused) {
   EXPECT_EQ(completion(std::string(100'000, 'x'), 100)->param, "prompt");
 }
 
+// As other servers do: a text gets what the tokenizer puts before a text, tokens are taken as they are.
+TEST(PromptPrefix, StandsBeforeTextsAndNothingElse) {
+  auto file = nlohmann::json::parse(byte_tokenizer_json());
+  file["post_processor"] = nlohmann::json::parse(
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"bos"}},{"Sequence":{"id":"A"}}],)"
+      R"("special_tokens":{"bos":{"id":"bos","ids":[)" +
+      std::to_string(kStubTurnStart) + R"(],"tokens":["<|im_start|>"]}}})");
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "bytes");
+  const PromptBuilder builder(tokenizer, ChatTemplate::parse("{{ messages[0]['content'] }}", "test"));
+  ApiRequest request;
+  request.prompts = {"ab", std::vector<TokenId>{'a', 'b'}, ""};
+  std::vector<std::vector<TokenId>> out;
+  ASSERT_FALSE(builder.build(request, 4, out));
+  EXPECT_EQ(out[0], (std::vector<TokenId>{kStubTurnStart, 'a', 'b'}));
+  EXPECT_EQ(out[1], (std::vector<TokenId>{'a', 'b'}));
+  EXPECT_EQ(out[2], (std::vector<TokenId>{kStubTurnStart})) << "the empty text has a beginning, too";
+  request.prompts = {"abc"};
+  EXPECT_EQ(builder.build(request, 4, out)->param, "prompt") << "it counts";
+  request.kind = ApiKind::kChat;
+  request.messages = {{"user", "ab", ""}};
+  out.clear();
+  ASSERT_FALSE(builder.build(request, 4, out));
+  EXPECT_EQ(out[0], (std::vector<TokenId>{'a', 'b'}));
+}
+
 TEST_F(PromptText, AModelWithoutATemplateRefusesChat) {
   const PromptBuilder plain(tokenizer_, std::nullopt);
   ApiRequest request;
@@ -102,6 +129,7 @@ TEST_F(PromptText, StopStringsEndTheTextBeforeThem) {
   EXPECT_EQ(streamed("aaab", {"aab"}), "a|");
 }
 
+// Field report 9.
 TEST_F(PromptText, StopStringsOfManyBytesAcrossTokens) {
   EXPECT_EQ(streamed("今日は晴れ🙂です", {"晴れ"}), "今日は|");
   EXPECT_EQ(streamed("今日は晴れ🙂です", {"🙂"}), "今日は晴れ|");
