@@ -26,9 +26,9 @@ HttpResponse error_page(int status, const std::string& message, const std::strin
   return response;
 }
 
-HttpResponse readiness_page(const Status& ready) {
-  if (ready) return page(dump({{"status", "ready"}}));
-  HttpResponse response = page(dump({{"status", "not ready"}, {"reason", ready.error().message}}));
+HttpResponse probe_page(const Status& status, const char* good, const char* bad) {
+  if (status) return page(dump({{"status", good}}));
+  HttpResponse response = page(dump({{"status", bad}, {"reason", status.error().message}}));
   response.status = 503;
   return response;
 }
@@ -53,9 +53,11 @@ bool TextEndpoint::serve(const HttpRequest& request, HttpResponder& responder) c
     return true;
   };
   if (request.path == "/metrics" && metrics) return answer([&] { return metrics_page(metrics()); });
+  if (request.path == "/health/startup")
+    return answer([&] { return probe_page(started ? started() : Status(), "started", "starting"); });
   if (request.path == "/health/live") return answer([] { return page(dump({{"status", "live"}})); });
   if (request.path == "/health/ready")
-    return answer([&] { return readiness_page(ready ? ready() : Status()); });
+    return answer([&] { return probe_page(ready ? ready() : Status(), "ready", "not ready"); });
   if (request.path == "/version")
     return answer([&] { return page(dump({{"service", service}, {"version", version()}})); });
   if (const auto found = json.find(request.path); found != json.end())

@@ -60,6 +60,7 @@ class RouterLinks {
   bool send(std::uint64_t link, capnp::MessageBuilder& message);  // false: that link is down
   void broadcast(capnp::MessageBuilder& message);
   std::size_t up() const;
+  std::string last_problem() const;  // of a router that is not up, as it was logged; empty when there is none
 
  private:
   struct Impl;

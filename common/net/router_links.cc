@@ -63,6 +63,7 @@ class RouterLink : public std::enable_shared_from_this<RouterLink> {
   bool send(capnp::MessageBuilder& message) { return up() && stream_->send(message); }
   bool up() const { return id_ != 0; }
   std::uint64_t id() const { return id_; }
+  const std::string& last_problem() const { return last_problem_; }
   bool wanted() const { return wanted_; }
   void set_wanted(bool wanted) { wanted_ = wanted; }
 
@@ -238,6 +239,12 @@ bool RouterLinks::send(std::uint64_t link, capnp::MessageBuilder& message) {
 
 void RouterLinks::broadcast(capnp::MessageBuilder& message) {
   for (const auto& [key, link] : impl_->links) link->send(message);
+}
+
+std::string RouterLinks::last_problem() const {
+  for (const auto& [key, link] : impl_->links)
+    if (!link->up() && !link->last_problem().empty()) return link->last_problem();
+  return {};
 }
 
 std::size_t RouterLinks::up() const {

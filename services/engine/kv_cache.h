@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -12,7 +13,11 @@ namespace lynx {
 
 class KvCache {
  public:
-  explicit KvCache(const PageLayout& layout);  // zeroed; throws std::bad_alloc
+  // kLater: fill() comes before any other use; until then the pool costs no time and no memory.
+  enum class Fill : std::uint8_t { kNow, kLater };
+  explicit KvCache(const PageLayout& layout, Fill fill = Fill::kNow);  // throws std::bad_alloc
+
+  void fill();  // zeroes, and so touches, every page: no page faults in a step. Any thread, once
 
   const PageLayout& layout() const { return layout_; }
   std::span<std::byte> bytes() { return {data_.get(), layout_.pool_bytes()}; }

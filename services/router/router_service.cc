@@ -95,6 +95,8 @@ void RouterService::handle(HttpRequest request, const Responder& responder) {
   if (post && path == "/v1/completions") return handle_api(ApiKind::kCompletion, request, responder);
   if (post && path == "/v1/chat/completions") return handle_api(ApiKind::kChat, request, responder);
   if (get && path == "/v1/models") return respond_json(*responder, 200, models_body());
+  // It listens once its tokenizer is loaded, so there is no start to wait for.
+  if (get && path == "/health/startup") return respond_json(*responder, 200, R"({"status":"started"})");
   if (get && path == "/health/live") return respond_json(*responder, 200, R"({"status":"alive"})");
   if (get && path == "/health/ready") return ready(responder);
   if (get && path == "/version")
@@ -177,8 +179,7 @@ std::string RouterService::models_body() const {
 
 void RouterService::ready(const Responder& responder) const {
   if (gate_.closed()) return respond_error(*responder, draining());
-  if (!dispatcher_.ready())
-    return respond_error(*responder, no_workers(dispatcher_.workers().explain_no_pair()));
+  if (!dispatcher_.ready()) return respond_error(*responder, no_workers(dispatcher_.why_not_ready()));
   respond_json(*responder, 200, R"({"status":"ready"})");
 }
 

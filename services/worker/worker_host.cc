@@ -42,7 +42,7 @@ WorkerHost::WorkerHost(EventLoop& loop, WorkerSetup setup)
       registry_({{"model", setup_.config.served_model()}, {"role", setup_.service}, {"worker", name_}}),
       metrics_(registry_, setup_.service),
       engine_metrics_(registry_),
-      cache_(setup_.layout),
+      cache_(setup_.layout, KvCache::Fill::kLater),
       ledger_(setup_.layout.blocks, random64()),
       pages_(pages()),
       http_(loop, http_config(setup_.config), pages_.handler()),
@@ -71,6 +71,7 @@ TextEndpoint WorkerHost::pages() {
     show_state();
     return registry_.serialize();
   };
+  out.started = [this] { return started(); };
   out.ready = [this] { return ready(); };
   out.json["/debug/kv"] = [this] { return ledger_.to_json(clock_.now()); };
   return out;
@@ -85,16 +86,26 @@ void WorkerHost::show_state() {
   metrics_.show_transport(setup_.config.ucx.transport, role_.transport->transport_name());
 }
 
+Status WorkerHost::started() const {
+  if (role_.service == nullptr) return {ErrorCode::kUnavailable, "the model is being loaded"};
+  return {};
+}
+
 Status WorkerHost::ready() const {
   if (draining_) return {ErrorCode::kUnavailable, "draining"};
-  if (role_.service == nullptr) return {ErrorCode::kUnavailable, "the model is not loaded yet"};
-  if (links_->up() == 0) return {ErrorCode::kUnavailable, "no router is connected"};
-  return {};
+  if (Status status = started(); !status) return status;
+  if (links_->up() > 0) return {};
+  const std::string problem = links_->last_problem();
+  return {ErrorCode::kUnavailable, "no router is connected" + (problem.empty() ? "" : ": " + problem)};
 }
 
 EngineLoop::Wiring WorkerHost::engine_wiring() {
   EngineLoop::Wiring wiring;
-  wiring.load = setup_.load;
+  // The pool is large: its pages are touched on the engine's thread, while the probes are answered.
+  wiring.load = [this] {
+    cache_.fill();
+    return setup_.load();
+  };
   wiring.cache = &cache_;
   wiring.clock = &clock_;
   wiring.metrics = &engine_metrics_;

@@ -4,7 +4,8 @@
 //
 //   starting -> (model loaded) serving -> (SIGTERM) draining -> (idle, or the grace period is over) stopped
 //
-// Live means that the IO thread turns; ready, that the model is loaded and a router can send work.
+// Started means that the model is loaded; live, that the IO thread turns; ready, that a router can send work
+// now.
 #pragma once
 
 #include <atomic>
@@ -61,6 +62,7 @@ class WorkerHost final : private RouterPort {
 
   TextEndpoint pages();
   void show_state();  // the gauges that are read off when somebody looks
+  Status started() const;
   Status ready() const;
   EngineLoop::Wiring engine_wiring();
 

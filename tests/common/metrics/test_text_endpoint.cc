@@ -17,6 +17,7 @@ class TextEndpointTest : public ::testing::Test {
     registry_.counter("requests_total", "Requests.").Increment();
     endpoint_.service = "decode";
     endpoint_.metrics = [this] { return registry_.serialize(); };
+    endpoint_.started = [this] { return started_; };
     endpoint_.ready = [this] { return ready_; };
     endpoint_.json["/debug/kv"] = [] { return std::string(R"({"free":8})"); };
     server_ = std::make_unique<HttpServer>(loop_, HttpServerConfig{}, endpoint_.handler());
@@ -35,6 +36,7 @@ class TextEndpointTest : public ::testing::Test {
 
   EventLoop loop_;
   MetricsRegistry registry_;
+  Status started_;
   Status ready_;
   TextEndpoint endpoint_;
   std::unique_ptr<HttpServer> server_;
@@ -47,6 +49,17 @@ TEST_F(TextEndpointTest, Metrics) {
   EXPECT_NE(reply.body.find("\nlynx_requests_total 1\n"), std::string::npos);
   const std::pair<std::string, std::string> type("content-type", "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_NE(std::find(reply.headers.begin(), reply.headers.end(), type), reply.headers.end());
+}
+
+// Field report 17.
+TEST_F(TextEndpointTest, StartupSaysWhatItIsBusyWithWhileItLives) {
+  EXPECT_EQ(ask("/health/startup").status, 200);
+  started_ = {ErrorCode::kUnavailable, "the model is being loaded"};
+  const HttpReply reply = ask("/health/startup");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(nlohmann::json::parse(reply.body)["status"], "starting");
+  EXPECT_EQ(nlohmann::json::parse(reply.body)["reason"], "the model is being loaded");
+  EXPECT_EQ(ask("/health/live").status, 200);
 }
 
 TEST_F(TextEndpointTest, ReadinessSaysWhatIsMissingAndLivenessDoesNotCare) {

@@ -32,6 +32,7 @@ class StubRouter {
   void send(capnp::MessageBuilder& message) { stream_->send(message); }
   void drop() { stream_.reset(); }
 
+  std::string refusal;  // instead of a welcome
   std::string worker;
   std::uint64_t incarnation = 0;
   bool draining = false;
@@ -49,7 +50,11 @@ class StubRouter {
       worker = frame.getRegister().getWorker().cStr();
       incarnation = frame.getRegister().getIncarnation();
       capnp::MallocMessageBuilder message;
-      message.initRoot<proto::Frame>().setWelcome();
+      if (refusal.empty()) {
+        message.initRoot<proto::Frame>().setWelcome();
+      } else {
+        message.initRoot<proto::Frame>().initRefused().setMessage(refusal.c_str());
+      }
       stream_->send(message);
     } else if (frame.isHeartbeat()) {
       ++heartbeats;
@@ -109,16 +114,17 @@ class WorkerHostTest : public ::testing::Test {
     return held;
   }
 
-  int status_of(std::uint16_t port, const std::string& page) {
+  HttpReply ask(std::uint16_t port, const std::string& page) {
     HttpClient client(loop, "127.0.0.1", port);
-    std::optional<int> status;
+    std::optional<HttpReply> got;
     HttpCall call;
     call.target = page;
     const auto handle = client.send(
-        call, nullptr, [&](const Result<HttpReply>& reply) { status = reply.ok() ? reply->status : -1; });
-    turn_until([&] { return status.has_value(); });
-    return status.value_or(-1);
+        call, nullptr, [&](const Result<HttpReply>& reply) { got = reply.ok() ? *reply : HttpReply{}; });
+    turn_until([&] { return got.has_value(); });
+    return got.value_or(HttpReply{});
   }
+  int status_of(std::uint16_t port, const std::string& page) { return ask(port, page).status; }
 
   EventLoop loop;
   LoopbackNetwork network;
@@ -134,6 +140,9 @@ TEST_F(WorkerHostTest, LivesWhileLoadingAndIsReadyWithModelAndRouter) {
                     return std::make_unique<FakeModel>();
                   }));
   EXPECT_EQ(status_of(host.http_port(), "/health/live"), 200);
+  const HttpReply starting = ask(host.http_port(), "/health/startup");
+  EXPECT_EQ(starting.status, 503);
+  EXPECT_NE(starting.body.find("the model is being loaded"), std::string::npos) << starting.body;
   EXPECT_EQ(status_of(host.http_port(), "/health/ready"), 503);
   EXPECT_EQ(status_of(host.http_port(), "/metrics"), 200);
   EXPECT_EQ(status_of(host.http_port(), "/debug/kv"), 200);
@@ -143,8 +152,24 @@ TEST_F(WorkerHostTest, LivesWhileLoadingAndIsReadyWithModelAndRouter) {
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 1; }));
   EXPECT_EQ(router.worker, "decode-0");
   EXPECT_GT(router.incarnation, 0U);
+  EXPECT_EQ(status_of(host.http_port(), "/health/startup"), 200);
   EXPECT_EQ(status_of(host.http_port(), "/health/ready"), 200);
   EXPECT_EQ(status_of(host.http_port(), "/nothing"), 404);
+}
+
+// Started and live, but not ready: without a router no work can come. No restart would help, more time might.
+TEST_F(WorkerHostTest, WithoutARouterItIsStartedButNotReady) {
+  router.refusal = "decode worker 'decode-0' has model 1, but prefill worker 'p' has model 2";
+  WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
+  ASSERT_TRUE(turn_until([&] { return !router.worker.empty(); }));
+  HttpReply ready;
+  for (int i = 0; i < 100 && ready.body.find("refused our registration") == std::string::npos; ++i)
+    ready = ask(host.http_port(), "/health/ready");
+  EXPECT_EQ(ready.status, 503);
+  EXPECT_NE(ready.body.find("has model 1, but prefill worker 'p' has model 2"), std::string::npos)
+      << ready.body;
+  EXPECT_EQ(status_of(host.http_port(), "/health/startup"), 200);
+  EXPECT_EQ(status_of(host.http_port(), "/health/live"), 200);
 }
 
 TEST_F(WorkerHostTest, AModelThatDoesNotLoadEndsTheProcessWithAnError) {
