@@ -27,6 +27,7 @@ struct Frame {
     tokens @13 :Tokens;            # decode -> router: one frame per step
     ended @14 :Ended;              # worker -> router: the request ended here with a fault
     cancel @15 :Cancel;            # router -> worker
+    gone @16 :Gone;                # router -> prefill
   }
 }
 
@@ -123,6 +124,11 @@ struct Tokens {
 struct Ended {
   request @0 :UInt64;
   fault @1 :Types.Fault;
+}
+
+struct Gone {  # this life of a decode worker has ended, as far as the sender can see
+  worker @0 :Text;
+  incarnation @1 :UInt64;
 }
 
 struct Cancel {

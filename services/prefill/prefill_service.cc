@@ -27,6 +27,8 @@ void PrefillService::on_frame(LinkId link, proto::Frame::Reader frame) {
   } else if (frame.isCancel()) {
     const auto found = by_wire_.find({link, frame.getCancel().getRequest()});
     if (found != by_wire_.end()) cancel(found->second);
+  } else if (frame.isGone()) {
+    forget(link, frame.getGone());
   } else if (!frame.isPing()) {
     log::warn("a router sent a frame that is not for a prefill worker (kind {})",
               static_cast<int>(frame.which()));
@@ -49,7 +51,6 @@ void PrefillService::accept(LinkId link, proto::Prefill::Reader frame) {
   if (draining_) return busy(wire, "draining");
   if (queue_.size() >= settings_.queue_limit) return busy(wire, "queue_full");
 
-  meet(in->decode);
   const SequenceId id = next_id_++;
   Request& request = requests_[id];
   request.wire = wire;
@@ -79,14 +80,20 @@ Status PrefillService::check(const wire::PrefillRequest& in) const {
   return {};
 }
 
-// A decode worker that restarted has a new incarnation (they grow with time): pushes to its former life
-// cannot succeed.
-void PrefillService::meet(const KvPeer& peer) {
-  const auto [known, fresh] = peers_.try_emplace(peer.worker, peer);
-  if (fresh || known->second.incarnation >= peer.incarnation) return;
-  log::info("decode worker '{}' restarted: pushes to its former life are given up", peer.worker);
-  transport_.forget(known->second);
-  known->second = peer;
+// Nothing is kept about decode workers: each request brings the life it means, and a life is one incarnation
+// exactly, whichever of two is the larger. Another router may still reach a worker that this one has lost;
+// then its word, or the transport, ends what is under way.
+void PrefillService::forget(LinkId teller, proto::Gone::Reader gone) {
+  const KvPeer peer{gone.getWorker().cStr(), gone.getIncarnation(), {}};
+  const bool wanted = std::any_of(requests_.begin(), requests_.end(), [&](const auto& entry) {
+    const Request& request = entry.second;
+    return !request.ended && request.wire.link != teller && request.in.decode.worker == peer.worker &&
+           request.in.decode.incarnation == peer.incarnation;
+  });
+  if (wanted) return;
+  log::info("decode worker '{}' (incarnation {:x}) is gone: what is being pushed there is given up",
+            peer.worker, peer.incarnation);
+  transport_.forget(peer);
 }
 
 void PrefillService::pump_queue() {

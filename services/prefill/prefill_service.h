@@ -66,7 +66,7 @@ class PrefillService final : public WorkerService {
 
   void accept(LinkId link, proto::Prefill::Reader frame);
   Status check(const wire::PrefillRequest& in) const;
-  void meet(const KvPeer& peer);
+  void forget(LinkId teller, proto::Gone::Reader gone);
   void pump_queue();
   void start(SequenceId id, Request& request, const LeaseTicket& ticket);
 
@@ -90,7 +90,6 @@ class PrefillService final : public WorkerService {
   Requests requests_;
   std::map<WireId, SequenceId> by_wire_;
   std::set<std::pair<Clock::time_point, SequenceId>> queue_;  // earliest deadline first
-  std::map<std::string, KvPeer> peers_;                       // the latest life of each decode worker
   SequenceId next_id_ = 1;
   std::uint64_t tokens_waiting_ = 0;  // in the queue and in the engine
   double seconds_per_token_ = 0;      // recent mean

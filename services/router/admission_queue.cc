@@ -24,11 +24,6 @@ void AdmissionQueue::push(std::uint64_t flow, std::size_t slo_class, Clock::time
   ++depth_[slo_class];
 }
 
-std::optional<std::uint64_t> AdmissionQueue::front() const {
-  if (order_.empty()) return std::nullopt;
-  return order_.begin()->second;
-}
-
 void AdmissionQueue::erase(std::uint64_t flow) {
   const auto at = waiting_.find(flow);
   if (at == waiting_.end()) return;

@@ -21,7 +21,13 @@ class AdmissionQueue {
 
   bool has_room(std::size_t slo_class, std::size_t sequences) const;
   void push(std::uint64_t flow, std::size_t slo_class, Clock::time_point first_token_deadline);
-  std::optional<std::uint64_t> front() const;
+  // The first in order that `fits` accepts: what cannot be placed now does not hold up what comes behind it.
+  template <typename Fits>
+  std::optional<std::uint64_t> first_that(Fits fits) const {
+    for (const auto& [key, flow] : order_)
+      if (fits(flow)) return flow;
+    return std::nullopt;
+  }
   void erase(std::uint64_t flow);  // nothing when it does not wait
 
   bool empty() const { return order_.empty(); }

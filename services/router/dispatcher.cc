@@ -1,6 +1,7 @@
 #include "services/router/dispatcher.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/core/log.h"
@@ -32,7 +33,7 @@ Dispatcher::Dispatcher(DispatchConfig config, const std::vector<SloClass>& class
 std::optional<ApiError> Dispatcher::admit(std::size_t slo_class, std::size_t sequences) {
   if (!ready()) {
     metrics_.rejected(RejectReason::kNoWorkers);
-    return no_workers(workers_.explain_no_pair());
+    return no_workers(why_not_ready());
   }
   if (queue_.has_room(slo_class, sequences)) return std::nullopt;
   metrics_.rejected(RejectReason::kQueueFull);
@@ -73,13 +74,24 @@ void Dispatcher::pump() {
   update_gauges();
 }
 
+// In order of the first-token deadlines, the first that some pair can take now. One that waits for more room
+// than is free is passed by; it is asked first again whenever something changes, and the queue timeout of its
+// class or its deadline ends its wait. Whatever is at least as long as one that found no room finds none
+// either.
 bool Dispatcher::start_next() {
-  const auto id = queue_.front();
+  const auto now = clock_.now();
+  if (queue_.empty() || !workers_.any_room(now)) return false;
+  std::optional<Placement> placement;
+  auto no_room_for = std::numeric_limits<std::uint64_t>::max();
+  const auto id = queue_.first_that([&](FlowId candidate) {
+    const WorkerTable::Need need = flows_.at(candidate).flow->need();
+    if (need.total_tokens >= no_room_for) return false;
+    placement = workers_.place(need, now);
+    if (!placement) no_room_for = need.total_tokens;
+    return placement.has_value();
+  });
   if (!id) return false;
   RequestFlow& flow = *flows_.at(*id).flow;
-  const auto now = clock_.now();
-  const auto placement = workers_.place(flow.need(), now);
-  if (!placement) return false;
   queue_.erase(*id);
   drain_rate_.record(now);
   if (!flow.placed_before())
@@ -137,6 +149,18 @@ void Dispatcher::fail_all(const ApiError& error) {
   for (const FlowId id : ids) step(id, [&](RequestFlow& flow) { return flow.fail(error); });
 }
 
+Status Dispatcher::check_worker(const WorkerInfo& info) {
+  Status status = workers_.check(info, clock_.now());
+  if (!status && status.error().code == ErrorCode::kIncompatible) last_refusal_ = status.error().message;
+  return status;
+}
+
+std::string Dispatcher::why_not_ready() const {
+  std::string why = workers_.explain_no_pair();
+  if (!last_refusal_.empty()) why += "; refused: " + last_refusal_;
+  return why;
+}
+
 std::optional<WorkerId> Dispatcher::worker_up(WorkerId id, WorkerInfo info) {
   std::optional<WorkerId> replaced;
   if (const Worker* before = workers_.find(info.name)) replaced = before->id;
@@ -144,16 +168,29 @@ std::optional<WorkerId> Dispatcher::worker_up(WorkerId id, WorkerInfo info) {
   log::info("{} worker '{}' incarnation {:x} is up: {}", to_string(info.role), info.name, info.incarnation,
             to_string(info.fingerprint));
   workers_.add(id, std::move(info), clock_.now());
-  if (!ready()) log::warn("not ready: {}", workers_.explain_no_pair());
+  if (ready()) last_refusal_.clear();
+  if (!ready()) log::warn("not ready: {}", why_not_ready());
   pump();
   return replaced;
 }
 
 void Dispatcher::worker_down(WorkerId id, const std::string& why) {
   if (workers_.find(id) == nullptr) return;
-  log::warn("worker '{}' is gone: {}", workers_.find(id)->info.name, why);
+  const WorkerInfo gone = workers_.find(id)->info;
+  log::warn("worker '{}' is gone: {}", gone.name, why);
   workers_.remove(id);
   lose_worker(id, why);
+  tell_gone(gone);
+}
+
+// Prefill workers need not wait for the deadlines of what they still push there. After lose_worker: what this
+// router had there is cancelled by then.
+void Dispatcher::tell_gone(const WorkerInfo& worker) {
+  if (worker.role != WorkerRole::kDecode) return;
+  capnp::MallocMessageBuilder message;
+  write_gone(message, worker);
+  for (const auto& [id, other] : workers_.all())
+    if (other.info.role == WorkerRole::kPrefill) static_cast<void>(context_.sender.send(id, message));
 }
 
 void Dispatcher::lose_worker(WorkerId id, const std::string& why) {
@@ -172,6 +209,7 @@ void Dispatcher::tick() {
     const std::string why = "worker '" + workers_.find(id)->info.name + "' stopped sending heartbeats";
     log::warn("{}", why);
     lose_worker(id, why);
+    tell_gone(workers_.find(id)->info);
   }
   while (!timeouts_.empty() && timeouts_.top().at <= now) {
     const Timeout timeout = timeouts_.top();
@@ -237,8 +275,8 @@ void Dispatcher::fail_unplaceable(Clock::time_point now) {
     const auto patience = at->second.flow->started() ? config_.resume_wait : config_.no_pair_grace;
     if (now - *unfit_since < patience) continue;
     metrics_.rejected(RejectReason::kNoWorkers);
-    const ApiError error = no_workers(longest == 0 ? workers_.explain_no_pair()
-                                                   : "the workers that could hold this request are gone");
+    const ApiError error =
+        no_workers(longest == 0 ? why_not_ready() : "the workers that could hold this request are gone");
     step(id, [&](RequestFlow& flow) { return flow.fail(error); });
   }
 }

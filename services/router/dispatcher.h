@@ -41,7 +41,7 @@ class Dispatcher {
   void cancel(FlowId id);  // the client has gone; nothing when the flow has ended
   void fail_all(const ApiError& error);
 
-  Status check_worker(const WorkerInfo& info) const { return workers_.check(info, clock_.now()); }
+  Status check_worker(const WorkerInfo& info);
   // Returns the older registration of the same name that this one replaces.
   std::optional<WorkerId> worker_up(WorkerId id, WorkerInfo info);
   void worker_down(WorkerId id, const std::string& why);
@@ -50,6 +50,7 @@ class Dispatcher {
   void tick();
 
   bool ready() const { return workers_.context() > 0; }
+  std::string why_not_ready() const;  // names both fingerprints when workers are there that do not fit
   const WorkerTable& workers() const { return workers_; }
   std::size_t queued() const { return queue_.size(); }
   std::size_t live() const { return flows_.size(); }
@@ -72,6 +73,7 @@ class Dispatcher {
   void step(FlowId id, const Step& step);
   void step_request(WorkerId from, std::uint64_t request, WorkerRole role, const Step& step);
   void lose_worker(WorkerId id, const std::string& why);
+  void tell_gone(const WorkerInfo& worker);
   void enqueue(FlowId id);
   void pump();
   bool start_next();
@@ -101,6 +103,7 @@ class Dispatcher {
   FlowId next_flow_ = 1;
   std::uint64_t next_request_;
   Clock::time_point next_sweep_;
+  std::string last_refusal_;  // of a worker that fits no other; until a pair is there
 };
 
 }  // namespace lynx

@@ -46,6 +46,7 @@ void Dispatcher::on_frame(WorkerId from, proto::Frame::Reader frame) {
     case proto::Frame::RESERVE:
     case proto::Frame::PREFILL:
     case proto::Frame::CANCEL:
+    case proto::Frame::GONE:
       return log::warn("worker {} sent a frame that is not for a router", from);
   }
 }

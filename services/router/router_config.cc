@@ -51,6 +51,9 @@ void RouterConfig::describe(ConfigFields& f) {
   f.field("policy", &policy, "round_robin or least_loaded");
   f.field("prefill_slots", &prefill_slots, "requests under way per prefill worker");
   f.field("decode_overcommit", &decode_overcommit, "sequences per decode worker, in units of its batch");
+  f.field(
+      "mixed_fingerprints", &mixed_fingerprints,
+      "let workers in that fit none of the other role: for a rolling upgrade to another model or KV layout");
   f.field("max_retries", &max_retries, "attempts repeated before the first token");
   f.field("max_resumes", &max_resumes, "times a stream may go on elsewhere");
   f.field("reserve_timeout", &reserve_timeout, "longest wait for a decode worker's answer to Reserve");
@@ -104,7 +107,8 @@ std::size_t RouterConfig::default_slo_index() const {
 
 DispatchConfig RouterConfig::dispatch() const {
   DispatchConfig out;
-  out.workers = {find_routing_policy(policy), prefill_slots, decode_overcommit, heartbeat_timeout};
+  out.workers = {find_routing_policy(policy), prefill_slots, decode_overcommit, heartbeat_timeout,
+                 mixed_fingerprints};
   out.limits = {max_retries, max_resumes};
   out.reserve_timeout = reserve_timeout;
   out.resume_wait = resume_wait;

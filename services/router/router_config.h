@@ -38,6 +38,7 @@ struct RouterConfig {
   std::string policy = "least_loaded";
   std::uint32_t prefill_slots = 8;
   double decode_overcommit = 1;
+  bool mixed_fingerprints = false;
   std::uint32_t max_retries = 3;
   std::uint32_t max_resumes = 8;
   ms reserve_timeout{2000};

@@ -76,6 +76,12 @@ void write_cancel(capnp::MessageBuilder& message, std::uint64_t request) {
   message.initRoot<proto::Frame>().initCancel().setRequest(request);
 }
 
+void write_gone(capnp::MessageBuilder& message, const WorkerInfo& decode) {
+  auto gone = message.initRoot<proto::Frame>().initGone();
+  gone.setWorker(decode.name.c_str());
+  gone.setIncarnation(decode.incarnation);
+}
+
 WorkerInfo read_register(proto::Register::Reader in) {
   WorkerInfo out;
   out.name = in.getWorker().cStr();

@@ -30,6 +30,7 @@ void write_reserve(capnp::MessageBuilder& message, const AttemptHead& head);
 void write_prefill(capnp::MessageBuilder& message, const AttemptHead& head, proto::Lease::Reader lease,
                    const WorkerInfo& decode);
 void write_cancel(capnp::MessageBuilder& message, std::uint64_t request);
+void write_gone(capnp::MessageBuilder& message, const WorkerInfo& decode);
 
 WorkerInfo read_register(proto::Register::Reader in);
 WorkerHealth read_heartbeat(proto::Heartbeat::Reader in);

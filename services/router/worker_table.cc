@@ -18,6 +18,10 @@ bool contains(std::span<const WorkerId> ids, WorkerId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+std::string describe(const WorkerInfo& info) {
+  return std::string(to_string(info.role)) + " worker '" + info.name + "' has " + to_string(info.fingerprint);
+}
+
 Status wrong(const WorkerInfo& info, const std::string& what) {
   return {ErrorCode::kInvalidArgument, "worker '" + info.name + "': " + what};
 }
@@ -44,10 +48,25 @@ Status WorkerTable::check(const WorkerInfo& info, Clock::time_point now) const {
   if (info.usable_context() == 0) return wrong(info, "its context or its KV pool is empty");
   if (info.role == WorkerRole::kDecode && info.max_batch == 0) return wrong(info, "its max_batch is 0");
   const Worker* holder = find(info.name);
-  if (holder == nullptr || holder->info.incarnation == info.incarnation) return {};
-  if (now - holder->heard >= config_.heartbeat_timeout) return {};
+  const bool free = holder == nullptr || holder->info.incarnation == info.incarnation ||
+                    now - holder->heard >= config_.heartbeat_timeout;
+  if (free) return check_fit(info);
   return wrong(info, "the name belongs to another live worker (incarnation " + hex(holder->info.incarnation) +
                          "); this one is " + hex(info.incarnation));
+}
+
+Status WorkerTable::check_fit(const WorkerInfo& info) const {
+  if (config_.mixed_fingerprints) return {};
+  const Worker* unlike = nullptr;
+  for (const auto& [id, other] : workers_) {
+    if (other.info.role == info.role || !other.serves() || other.info.name == info.name) continue;
+    if (other.info.fingerprint == info.fingerprint) return {};
+    unlike = &other;
+  }
+  if (unlike == nullptr) return {};
+  return {ErrorCode::kIncompatible, describe(info) + ", but " + describe(unlike->info) +
+                                        ": no request can use both (model files, kv.block_tokens and the "
+                                        "KV type must be the same)"};
 }
 
 void WorkerTable::add(WorkerId id, WorkerInfo info, Clock::time_point now) {
@@ -101,6 +120,15 @@ std::uint64_t WorkerTable::request_slots(const Worker& worker) const {
 
 bool WorkerTable::has_room(const Worker& worker, Clock::time_point now) const {
   return worker.serves() && worker.busy_until <= now && worker.requests < request_slots(worker);
+}
+
+bool WorkerTable::any_room(Clock::time_point now) const {
+  const auto some = [&](WorkerRole role) {
+    return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      return entry.second.info.role == role && has_room(entry.second, now);
+    });
+  };
+  return some(WorkerRole::kPrefill) && some(WorkerRole::kDecode);
 }
 
 std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& need, Clock::time_point now,
@@ -201,11 +229,8 @@ std::string WorkerTable::explain_no_pair() const {
   if (prefill == nullptr) return "no prefill worker serves now";
   const Worker* decode = serving(WorkerRole::kDecode);
   if (decode == nullptr) return "no decode worker serves now";
-  const auto describe = [](const Worker& worker) {
-    return std::string(to_string(worker.info.role)) + " worker '" + worker.info.name + "' has " +
-           to_string(worker.info.fingerprint);
-  };
-  return "no prefill and decode worker fit together: " + describe(*prefill) + ", " + describe(*decode);
+  return "no prefill and decode worker fit together: " + describe(prefill->info) + ", " +
+         describe(decode->info);
 }
 
 }  // namespace lynx

@@ -1,6 +1,6 @@
 // The registered workers and what the router has reserved on each. A prefill and a decode worker form a pair
-// when their fingerprints are equal; workers of several fingerprints may be registered at once (a rolling
-// upgrade), each request then runs within one of them. Pure: no IO, no clock of its own. Loop thread.
+// when their fingerprints are equal; where workers of several fingerprints are registered at once (a rolling
+// upgrade), each request runs within one of them. Pure: no IO, no clock of its own. Loop thread.
 #pragma once
 
 #include <chrono>
@@ -89,14 +89,19 @@ struct WorkerTableConfig {
   // stream that finds it full then waits between its first and its second token.
   double decode_overcommit = 1;
   std::chrono::milliseconds heartbeat_timeout{3000};
+  // Whether a worker may register that fits none of the other role, as the first of a rolling upgrade to
+  // another model or layout does. Otherwise it is refused: a wrong setting shows at once, and where it was
+  // made.
+  bool mixed_fingerprints = false;
 };
 
 class WorkerTable {
  public:
   explicit WorkerTable(WorkerTableConfig config) : config_(config) {}
 
-  // Null when it may register. A name that a live worker of another incarnation holds is refused: two workers
-  // by one name would push each other out for ever.
+  // Null when it may register. kIncompatible with both fingerprints: it fits no worker of the other role that
+  // serves now (see mixed_fingerprints). A name that a live worker of another incarnation holds is refused:
+  // two workers by one name would push each other out for ever.
   Status check(const WorkerInfo& info, Clock::time_point now) const;
   void add(WorkerId id, WorkerInfo info, Clock::time_point now);
   void remove(WorkerId id) { workers_.erase(id); }
@@ -117,6 +122,8 @@ class WorkerTable {
   // Picks a pair and reserves on both, or nothing when none has room now. A decode worker has room while its
   // pool holds everything promised there: it would answer Busy otherwise.
   std::optional<Placement> place(const Need& need, Clock::time_point now);
+  // Whether a worker of each role has a request slot free: without one, place() finds nothing for anybody.
+  bool any_room(Clock::time_point now) const;
   void release_prefill(Placement& placement);
   void release_decode(Placement& placement);
 
@@ -125,6 +132,7 @@ class WorkerTable {
   std::string explain_no_pair() const;
 
  private:
+  Status check_fit(const WorkerInfo& info) const;
   bool has_room(const Worker& worker, Clock::time_point now) const;
   std::vector<const Worker*> candidates(WorkerRole role, const Need& need, Clock::time_point now,
                                         bool heed_avoid) const;

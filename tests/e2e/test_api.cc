@@ -51,6 +51,7 @@ TEST_F(Api, StreamAndNonStreamGiveTheSameText) {
   }
 }
 
+// Field report 8.
 TEST_F(Api, ExactlyAsManyTokensAsAsked) {
   for (int n : {1, 2, 3, 17}) {
     const ApiReply reply =
@@ -61,6 +62,7 @@ TEST_F(Api, ExactlyAsManyTokensAsAsked) {
   }
 }
 
+// Field report 8.
 TEST_F(Api, StopStringsCountFromTheFirstTokenOn) {
   const ApiReply whole = post(port(), "/v1/completions", completion({{"ignore_eos", true}, {"logprobs", 0}}));
   const auto tokens = whole.json()["choices"][0]["logprobs"]["tokens"].get<std::vector<std::string>>();

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <thread>
 
 #include "tests/e2e/api_client.h"
@@ -23,6 +27,7 @@ nlohmann::json long_completion(int tokens) {
           {"stream_options", {{"include_usage", true}}}};
 }
 
+// Field report 17: a start that is over, a loop that turns, and a pair that serves are three things.
 TEST(Operations, ReadyMeansAPairIsThereAndLiveMeansTheLoopTurns) {
   ClusterOptions options;
   options.decodes = 1;
@@ -37,6 +42,8 @@ TEST(Operations, ReadyMeansAPairIsThereAndLiveMeansTheLoopTurns) {
     std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(get(cluster.api_port(), "/health/ready").status, 503);
   EXPECT_EQ(get(cluster.api_port(), "/health/live").status, 200);
+  EXPECT_EQ(get(cluster.api_port(), "/health/startup").status, 200);
+  EXPECT_EQ(get(cluster.prefill(0).http_port, "/health/startup").status, 200);
   EXPECT_EQ(get(cluster.prefill(0).http_port, "/health/ready").status, 200);
 
   cluster.restart(cluster.decode(0));
@@ -78,7 +85,22 @@ TEST(Operations, ADrainedWorkerFinishesWhatItHasAndExitsZero) {
   EXPECT_EQ(cluster.router().process().wait(std::chrono::seconds(20 * slowdown())), 0);
 }
 
-TEST(Operations, LayoutsThatDoNotFitAreToldWithinASecond) {
+std::string contents(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Every different fingerprint of a KV layout that the text names.
+std::set<std::string> layouts_in(const std::string& text) {
+  static const std::regex kLayout("kv_layout ([0-9a-f]{16})");
+  std::set<std::string> out;
+  for (std::sregex_iterator at(text.begin(), text.end(), kLayout), end; at != end; ++at) out.insert((*at)[1]);
+  return out;
+}
+
+// Field report 7: the worker with the wrong setting is refused when it connects; its own probe and log, the
+// router's probe and log, and the answer to a request all name both fingerprints, and at once.
+TEST(Operations, LayoutsThatDoNotFitAreRefusedAtConnectAndToldWithinASecond) {
   ClusterOptions options;
   options.decodes = 1;
   Cluster cluster(options);
@@ -87,9 +109,15 @@ TEST(Operations, LayoutsThatDoNotFitAreToldWithinASecond) {
   for (const char* word : {"--kv.block_tokens", "32"}) odd.argv.emplace_back(word);
   cluster.restart(odd);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10 * slowdown());
-  while (get(odd.http_port, "/health/live").status != 200 && std::chrono::steady_clock::now() < deadline)
+  ApiReply probe;
+  while (probe.body.find("refused") == std::string::npos && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(20));
-  std::this_thread::sleep_for(milliseconds(500 * slowdown()));
+    probe = get(odd.http_port, "/health/ready");
+  }
+  EXPECT_EQ(probe.status, 503);
+  const std::set<std::string> both = layouts_in(probe.body);
+  EXPECT_EQ(both.size(), 2U) << probe.body;
+  EXPECT_EQ(get(odd.http_port, "/health/live").status, 200) << "a restart would not help";
 
   const auto began = std::chrono::steady_clock::now();
   nlohmann::json body = long_completion(4);
@@ -98,6 +126,15 @@ TEST(Operations, LayoutsThatDoNotFitAreToldWithinASecond) {
   const ApiReply reply = post(cluster.api_port(), "/v1/completions", body);
   EXPECT_EQ(reply.status, 503) << reply.body;
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(slowdown()));
+  EXPECT_EQ(layouts_in(reply.body), both) << reply.body;
+  EXPECT_EQ(layouts_in(get(cluster.api_port(), "/health/ready").body), both);
+  for (Worker* worker : {&cluster.router(), &odd})
+    EXPECT_EQ(layouts_in(contents(worker->process().log_file())), both) << worker->name;
+
+  odd.argv.resize(odd.argv.size() - 2);
+  cluster.restart(odd);
+  ASSERT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown()))) << "put right, it is let in";
+  EXPECT_EQ(post(cluster.api_port(), "/v1/completions", body).status, 200);
 }
 
 TEST(Operations, AStoppedDecodeWorkerCostsAPauseNotTheRequest) {

@@ -40,6 +40,7 @@ std::vector<StreamCall> stormy_calls(const Tokenizer& tokenizer, milliseconds sp
   return calls;
 }
 
+// Field reports 1 and 5, with whole processes.
 TEST(Storm, AbortsAndKillsLeaveNothingBehind) {
   const Tokenizer tokenizer = Tokenizer::from_file(model_folder() + "/tokenizer.json");
   ClusterOptions options;

@@ -74,6 +74,7 @@ class KvFault : public testing::TestWithParam<std::string> {
 // Over TCP one transport survives all twenty deaths. Over shared memory each life gets its own
 // (ucx_transport.h: a death inside a write leaves the queue of the survivor stuck); what must hold there is
 // that everything ends.
+// Field report 3.
 TEST_P(KvFault, TheReceiverIsKilledInTheMiddleOfAPushTwentyTimes) {
   auto prefill = std::make_unique<UcxTransport>(fault::config(GetParam()), clock);
   std::mt19937_64 random(1);
@@ -95,6 +96,7 @@ TEST_P(KvFault, TheReceiverIsKilledInTheMiddleOfAPushTwentyTimes) {
   }
 }
 
+// Field report 1.
 TEST_P(KvFault, TheSenderIsKilledInTheMiddleOfAPushTwentyTimes) {
   testing_kv::PoolSink sink(layout, clock);
   const auto make_decode = [&] {
@@ -167,6 +169,7 @@ TEST_P(KvFault, AStoppedSenderGivesTheBlocksBackAndCanPushAgain) {
   EXPECT_TRUE(sink.ledger.all_free()) << sink.ledger.to_json();
 }
 
+// Field report 3.
 TEST_P(KvFault, AStaleAddressFailsLongBeforeTheDeadline) {
   UcxTransport prefill(fault::config(GetParam()), clock);
   RemoteReceiver decode(GetParam(), 1);

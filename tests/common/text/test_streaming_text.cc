@@ -28,6 +28,7 @@ TEST(Utf8, TakesWholeCharactersAndKeepsTheStartOfOne) {
   EXPECT_TRUE(held.empty());
 }
 
+// Field report 9.
 TEST(Detokenizer, PiecesEqualTheWhole) {
   const Tokenizer tokenizer = Tokenizer::from_file(testing::golden_path("qwen_like.json"));
   std::mt19937 random(3);
@@ -97,6 +98,7 @@ std::size_t cut_of(const std::string& text, const std::vector<std::string>& stop
 }
 
 // Whatever the cuts, the outcome is that of one search over the whole text.
+// Field report 9.
 TEST(StopMatcher, CutsDoNotMatter) {
   std::mt19937 random(5);
   const std::vector<std::string> letters = {"a", "永", "🙂"};  // few, so that stop strings overlap

@@ -108,6 +108,73 @@ TEST(PrefillService, ALeaseThatIsNotOneEndsTheRequest) {
   EXPECT_TRUE(bench.prefill_side.ledger.all_free());
 }
 
+// Field report 2: one push cannot be posted, or fails, while both workers live. The decode worker must not
+// wait for the rest: the router hears of it at once and takes its lease back.
+TEST(PrefillService, APushThatFailsIsToldAndNothingMoreIsPushed) {
+  PairBench bench;
+  bench.start(ask(1, 40));
+  bench.prefill_side.turn(bench.prefill_service);
+  bench.prefill_transport.forget({"decode-0", PairBench::kIncarnation, ""});  // what is posted fails
+  bench.prefill_transport.progress();
+  ASSERT_EQ(bench.prefill_side.port.ended.size(), 1U) << "told at once, and once";
+  EXPECT_EQ(bench.prefill_side.port.ended[0].wire.request, 1U);
+  EXPECT_EQ(bench.prefill_side.port.ended[0].code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(bench.decode_side.ledger.all_free());
+  bench.cancel(bench.decode_service, {1, 1});  // what the router does with it
+  EXPECT_TRUE(bench.decode_side.ledger.all_free()) << "freed long before the lease ends";
+  bench.run();
+  EXPECT_EQ(bench.prefill_side.port.ended.size(), 1U);
+  EXPECT_TRUE(bench.prefill_side.port.handed_over.empty());
+  EXPECT_TRUE(bench.decode_side.port.tokens.empty());
+  EXPECT_EQ(bench.prefill_side.registry.serialize().find("lynx_kv_transfer_bytes_total"), std::string::npos);
+  EXPECT_TRUE(bench.all_free());
+}
+
+// What is pushed to a worker that its router has lost is given up, without waiting for deadlines.
+TEST(PrefillService, PushesToALifeThatIsGoneAreGivenUp) {
+  PairBench bench;
+  bench.start(ask(1, 16));
+  bench.prefill_side.turn(bench.prefill_service);  // posted, not delivered
+  bench.cancel(bench.prefill_service, {1, 1});
+  bench.gone(1, PairBench::kIncarnation);
+  bench.prefill_side.turn(bench.prefill_service);
+  bench.prefill_transport.progress();
+  EXPECT_TRUE(bench.prefill_side.ledger.all_free());
+  EXPECT_EQ(bench.prefill_side.registry.serialize().find("lynx_kv_transfer_bytes_total"), std::string::npos)
+      << "nothing was delivered";
+}
+
+// A life is one incarnation exactly: an earlier one that ended, or a later one, is another.
+TEST(PrefillService, AnotherLifeThatIsGoneDisturbsNobody) {
+  for (const std::uint64_t other : {PairBench::kIncarnation - 1, PairBench::kIncarnation + 1}) {
+    PairBench bench;
+    bench.start(ask(1, 16));
+    bench.prefill_side.turn(bench.prefill_service);
+    bench.gone(1, other);
+    bench.run();
+    EXPECT_EQ(bench.prefill_side.port.handed_over.size(), 1U) << other;
+    EXPECT_TRUE(bench.prefill_side.port.ended.empty());
+    EXPECT_TRUE(bench.all_free());
+  }
+}
+
+// One router may lose a worker that another still reaches.
+TEST(PrefillService, OneRoutersWordDoesNotEndThePushesOfAnother) {
+  PairBench bench;
+  bench.start(ask(1, 16));
+  Ask others = ask(2, 16);
+  others.wire.link = 2;
+  bench.start(others);
+  bench.prefill_side.turn(bench.prefill_service);
+  bench.cancel(bench.prefill_service, {1, 1});
+  bench.gone(1, PairBench::kIncarnation);
+  bench.cancel(bench.decode_service, {1, 1});
+  bench.run();
+  EXPECT_EQ(bench.generated(others.wire), generated_alone(others));
+  bench.gone(2, PairBench::kIncarnation);  // nothing is under way: nothing to do
+  EXPECT_TRUE(bench.all_free());
+}
+
 // Field report 18: a draining worker takes nothing new and serves what is under way to the last push.
 TEST(PrefillService, DrainingFinishesPushesUnderWay) {
   PairBench bench;

@@ -41,6 +41,10 @@ bool RecordingSender::send(WorkerId worker, capnp::MessageBuilder& message) {
   } else if (frame.isPrefill()) {
     out.kind = Sent::kPrefill;
     read_attempt(frame.getPrefill(), out);
+  } else if (frame.isGone()) {
+    out.kind = Sent::kGone;
+    out.gone = std::string(frame.getGone().getWorker().cStr()) + "/" +
+               std::to_string(frame.getGone().getIncarnation());
   } else {
     out.request = frame.getCancel().getRequest();
   }

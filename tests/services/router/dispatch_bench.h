@@ -16,7 +16,7 @@ namespace lynx::testing {
 
 inline constexpr std::uint64_t kFirstRequest = 1000;
 
-enum class Sent { kReserve, kPrefill, kCancel };
+enum class Sent { kReserve, kPrefill, kCancel, kGone };
 
 struct SentFrame {
   WorkerId to = 0;
@@ -25,6 +25,7 @@ struct SentFrame {
   std::vector<TokenId> tokens;
   std::uint32_t generated = 0;
   std::uint32_t max_tokens = 0;
+  std::string gone;  // kGone: name/incarnation
 };
 
 class RecordingSender final : public WorkerSender {

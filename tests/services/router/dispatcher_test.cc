@@ -36,6 +36,7 @@ TEST(Dispatcher, RunsASequenceFromReserveToTheLastToken) {
   EXPECT_EQ(bench.dispatcher.live(), 0U);
 }
 
+// Field report 8.
 TEST(Dispatcher, MaxTokensHoldsWhateverTheWorkersDo) {
   DispatchBench bench;
   bench.add_pair();
@@ -66,6 +67,7 @@ TEST(Dispatcher, EndOfSequenceOnTheFirstTokenEndsTheRequest) {
   EXPECT_TRUE(bench.all_released());
 }
 
+// Field report 8.
 TEST(Dispatcher, AStopStringOnTheFirstTokenCancelsBothSides) {
   DispatchBench bench;
   bench.add_pair();
@@ -125,6 +127,7 @@ TEST(Dispatcher, ASequenceThatFailsInTheQueueIsNotPlacedByItsSiblingsCancel) {
   EXPECT_EQ(bench.dispatcher.live(), 0U);
 }
 
+// Field report 2.
 TEST(Dispatcher, AFailedTransferTriesAnotherDecodeWorkerThoughThePrefillWorkerReportsIt) {
   DispatchBench bench;
   bench.add_pair();
@@ -133,6 +136,7 @@ TEST(Dispatcher, AFailedTransferTriesAnotherDecodeWorkerThoughThePrefillWorkerRe
   const SentFrame first = bench.take(Sent::kReserve);
   bench.reserved(first);
   bench.ended(bench.take(Sent::kPrefill), ErrorCode::kUnavailable);
+  EXPECT_EQ(bench.take(Sent::kCancel).to, first.to) << "the receiver is told; it waits for nothing more";
   EXPECT_NE(bench.take(Sent::kReserve).to, first.to);
 }
 
@@ -278,6 +282,7 @@ TEST(Dispatcher, AGapInTheTokenIndicesIsNeverPassedOn) {
   EXPECT_EQ(bench.take(Sent::kReserve).generated, 1U) << "the stream resumes where it was";
 }
 
+// Field report 5.
 TEST(Dispatcher, CancelFreesBothSidesInEveryPhase) {
   for (const int phase : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(phase);
@@ -317,6 +322,7 @@ TEST(Dispatcher, AClientFoundGoneWhileItsTokenIsWrittenIsCancelledSafely) {
   EXPECT_EQ(bench.dispatcher.live(), 0U);
 }
 
+// Field report 11.
 TEST(Dispatcher, ABurstSpreadsBeforeAnyWorkerHasAnswered) {
   for (const auto policy : {round_robin, least_loaded}) {
     DispatchConfig config;
@@ -353,6 +359,46 @@ TEST(Dispatcher, TheQueueIsBoundedAndServedByFirstTokenDeadline) {
   bench.first_token(bench.reach_prefill(), 60);
   EXPECT_EQ(urgent.client->finished, 1) << "the nearer deadline goes first, though it came later";
   EXPECT_EQ(patient.client->finished, 0);
+}
+
+TEST(Dispatcher, OneThatFindsNoRoomDoesNotHoldUpTheOthers) {
+  DispatchBench bench;
+  bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
+  bench.add_worker(WorkerRole::kDecode, "d", {1, 1}, 60'000);
+  const auto large = bench.submit(40'000, 1);  // of a pool of 65,536 tokens
+  const auto second = bench.submit(40'000, 0);
+  EXPECT_EQ(bench.dispatcher.queued(), 1U);
+  const auto small = bench.submit(4, 1);  // its first token may come later, but there is room for it
+  EXPECT_EQ(bench.dispatcher.queued(), 1U);
+  EXPECT_EQ(bench.count(Sent::kReserve), 2U);
+  EXPECT_EQ(bench.take(Sent::kReserve).max_tokens, 4U);
+
+  bench.take(Sent::kReserve);
+  bench.dispatcher.cancel(large.flow);
+  EXPECT_EQ(bench.take(Sent::kReserve).max_tokens, 40'000U) << "it keeps its place";
+  bench.dispatcher.cancel(second.flow);
+  bench.dispatcher.cancel(small.flow);
+  EXPECT_TRUE(bench.all_released());
+}
+
+TEST(Dispatcher, OneThatNeverFindsRoomEndsAtItsQueueTimeoutWhileOthersAreServed) {
+  DispatchBench bench;
+  bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
+  bench.add_worker(WorkerRole::kDecode, "d", {1, 1}, 60'000);
+  bench.submit(40'000, 1);
+  bench.first_token(bench.reach_prefill(), 50);
+  const auto waits = bench.submit(40'000, 0);  // may queue for 2 s
+  int served = 0;
+  for (; !waits.client->error && served < 100; ++served) {
+    const auto small = bench.submit(1, 0);
+    bench.first_token(bench.reach_prefill(), 50);
+    EXPECT_EQ(small.client->finished, 1);
+    for (const auto& [name, id] : bench.workers) bench.heartbeat(id);
+    bench.advance(milliseconds(100));
+  }
+  ASSERT_TRUE(waits.client->error);
+  EXPECT_EQ(waits.client->error->status, 429);
+  EXPECT_EQ(served, 20);
 }
 
 TEST(Dispatcher, RetryAfterFollowsTheDrainRate) {
@@ -427,7 +473,9 @@ TEST(Dispatcher, AWorkerWithoutHeartbeatsLosesItsSequencesAndComesBack) {
 }
 
 TEST(Dispatcher, NoFittingPairIsAnErrorAtOnceThatNamesBothFingerprints) {
-  DispatchBench bench;
+  DispatchConfig config;
+  config.workers.mixed_fingerprints = true;
+  DispatchBench bench(config);
   EXPECT_EQ(bench.dispatcher.admit(0, 1)->status, 503);
   bench.add_worker(WorkerRole::kPrefill, "p", {0xAB, 1});
   EXPECT_NE(bench.dispatcher.admit(0, 1)->message.find("no decode worker"), std::string::npos);
@@ -439,8 +487,72 @@ TEST(Dispatcher, NoFittingPairIsAnErrorAtOnceThatNamesBothFingerprints) {
   EXPECT_NE(error->message.find("00000000000000cd"), std::string::npos) << error->message;
 }
 
-TEST(Dispatcher, OnlyEqualFingerprintsArePaired) {
+// Field report 7.
+TEST(Dispatcher, AWorkerThatFitsNoneOfTheOtherRoleIsRefusedWithBothFingerprints) {
   DispatchBench bench;
+  bench.add_worker(WorkerRole::kPrefill, "p", {0xAB, 1});
+  WorkerInfo odd;
+  odd.name = "d";
+  odd.incarnation = 1;
+  odd.role = WorkerRole::kDecode;
+  odd.fingerprint = {0xAB, 0xCD};
+  odd.context_tokens = odd.block_tokens = odd.total_blocks = odd.max_batch = 16;
+  const Status status = bench.dispatcher.check_worker(odd);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kIncompatible);
+  const auto error = bench.dispatcher.admit(0, 1);  // and a request hears it at once
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->status, 503);
+  for (const std::string& text : {status.error().message, error->message}) {
+    EXPECT_NE(text.find("'d' has model 00000000000000ab kv_layout 00000000000000cd"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("'p' has model 00000000000000ab kv_layout 0000000000000001"), std::string::npos)
+        << text;
+  }
+  bench.add_worker(WorkerRole::kDecode, "d", {0xAB, 1});
+  EXPECT_FALSE(bench.dispatcher.admit(0, 1));
+  bench.dispatcher.worker_down(bench.workers["d"], "killed");
+  EXPECT_EQ(bench.dispatcher.admit(0, 1)->message.find("refused"), std::string::npos) << "that is over";
+}
+
+// The decode worker of a pair that fits may be of another fingerprint than a third one: it has its partner.
+TEST(Dispatcher, AWorkerIsLetInWhenItFitsOneOfTheOtherRole) {
+  DispatchBench bench;
+  bench.add_worker(WorkerRole::kDecode, "odd", {9, 9});  // the first to come is not asked
+  bench.add_worker(WorkerRole::kDecode, "d", {1, 1});
+  bench.add_worker(WorkerRole::kPrefill, "p", {1, 1});
+  bench.submit(1);
+  EXPECT_EQ(bench.take(Sent::kReserve).to, bench.workers["d"]);
+}
+
+TEST(Dispatcher, PrefillWorkersHearWhichLifeOfADecodeWorkerHasEnded) {
+  DispatchBench bench;
+  bench.add_pair();
+  bench.add_worker(WorkerRole::kPrefill, "p2");
+  bench.add_worker(WorkerRole::kDecode, "d2");
+  bench.submit();
+  const SentFrame reserve = bench.take(Sent::kReserve);
+  bench.reserved(reserve);
+  bench.dispatcher.worker_down(reserve.to, "killed");
+  EXPECT_EQ(bench.count(Sent::kGone), 2U);
+  EXPECT_EQ(bench.take(Sent::kGone).gone, reserve.to == bench.workers["d"] ? "d/1" : "d2/1");
+  const auto kind_at = [&](Sent kind) {
+    return std::find_if(bench.sender.frames.begin(), bench.sender.frames.end(),
+                        [&](const SentFrame& frame) { return frame.kind == kind; });
+  };
+  EXPECT_LT(kind_at(Sent::kCancel), kind_at(Sent::kGone)) << "what this router had there is cancelled first";
+  bench.take(Sent::kGone);
+  bench.dispatcher.worker_down(bench.workers["p2"], "killed");
+  EXPECT_EQ(bench.count(Sent::kGone), 0U) << "prefill workers hold nothing for one another";
+
+  bench.advance(std::chrono::seconds(4));  // nobody sends heartbeats
+  EXPECT_EQ(bench.count(Sent::kGone), 1U);
+}
+
+TEST(Dispatcher, OnlyEqualFingerprintsArePaired) {
+  DispatchConfig config;
+  config.workers.mixed_fingerprints = true;
+  DispatchBench bench(config);
   bench.add_worker(WorkerRole::kPrefill, "old_p", {1, 1});
   bench.add_worker(WorkerRole::kPrefill, "new_p", {2, 1});
   bench.add_worker(WorkerRole::kDecode, "new_d", {2, 1});
@@ -519,7 +631,9 @@ TEST(Dispatcher, OneNameCannotBeHeldByTwoLiveWorkers) {
 }
 
 TEST(Dispatcher, AWorkerCannotSpeakForAnother) {
-  DispatchBench bench;
+  DispatchConfig config;
+  config.workers.mixed_fingerprints = true;  // the stranger is of another pair
+  DispatchBench bench(config);
   bench.add_pair();
   const WorkerId stranger = bench.add_worker(WorkerRole::kDecode, "d2", {9, 9});
   const auto sent = bench.submit();

@@ -16,6 +16,7 @@ json body(int max_tokens, bool stream = false) {
   return {{"prompt", "hello"}, {"max_tokens", max_tokens}, {"stream", stream}};
 }
 
+// Field report 8.
 TEST(RouterService, MaxTokensGivesExactlyThatMany) {
   RouterRig rig;
   rig.add_pair();
@@ -159,6 +160,7 @@ TEST(RouterService, AFrozenDecodeWorkerIsFoundByItsSilence) {
   EXPECT_EQ(reply.text(), std::string(400, 'a'));
 }
 
+// Field report 5.
 TEST(RouterService, AClientThatHangsUpFreesEverythingInEveryPhase) {
   enum Phase { kQueued, kReserving, kPrefilling, kDecoding };
   for (const Phase phase : {kQueued, kReserving, kPrefilling, kDecoding}) {
@@ -198,6 +200,7 @@ TEST(RouterService, AClientThatHangsUpFreesEverythingInEveryPhase) {
   }
 }
 
+// Field report 11.
 TEST(RouterService, ABurstOf28LandsEvenly) {
   for (const char* policy : {"round_robin", "least_loaded"}) {
     RouterRig rig([&](RouterConfig& config) { config.policy = policy; });
@@ -218,6 +221,7 @@ TEST(RouterService, ABurstOf28LandsEvenly) {
   }
 }
 
+// Field report 10.
 TEST(RouterService, OverloadIs429WithRetryAfterAndNeverAHang) {
   RouterRig rig([](RouterConfig& config) {
     config.prefill_slots = 1;
@@ -247,6 +251,7 @@ TEST(RouterService, OverloadIs429WithRetryAfterAndNeverAHang) {
   rig.until([&] { return rig.router->dispatcher().queued() == 3; });
 }
 
+// Field report 10.
 TEST(RouterService, DeadlinesEndRequestsBeforeAndAfterTheFirstToken) {
   RouterRig rig([](RouterConfig& config) {
     for (auto& slo_class : config.slo_classes) slo_class.deadline = milliseconds(150);
@@ -267,6 +272,7 @@ TEST(RouterService, DeadlinesEndRequestsBeforeAndAfterTheFirstToken) {
   rig.until([&] { return rig.all_idle(); });
 }
 
+// Field report 7.
 TEST(RouterService, WithoutAFittingPairTheAnswerIs503AtOnce) {
   RouterRig rig;
   const auto& nobody = rig.post(body(4));
@@ -280,7 +286,10 @@ TEST(RouterService, WithoutAFittingPairTheAnswerIs503AtOnce) {
 
   rig.add(proto::Role::PREFILL, "p", [](StubOptions& options) { options.kv_fingerprint = 0xA; });
   rig.add(proto::Role::DECODE, "d", [](StubOptions& options) { options.kv_fingerprint = 0xB; });
-  rig.until([&] { return rig.router->dispatcher().workers().all().size() == 2; });
+  const auto refused = [&] {
+    return rig.router->dispatcher().why_not_ready().find("refused") != std::string::npos;
+  };
+  rig.until(refused);
   const auto& misfit = rig.post(body(4));
   rig.until([&] { return misfit.over; }, milliseconds(1000));
   EXPECT_EQ(misfit.status, 503);
@@ -359,6 +368,7 @@ TEST(RouterService, ModelsVersionAndMetricsAnswer) {
 
 // TTFT holds the prefill, ITL holds what lies between the first token and the next: the transfer, the decode
 // queue.
+// Field report 16.
 TEST(RouterService, LatenciesAreMeasuredWhereTheClientSeesThem) {
   RouterRig rig;
   rig.add(proto::Role::PREFILL, "p", [](StubOptions& o) { o.prefill_time = milliseconds(60); });

@@ -129,7 +129,9 @@ TEST(AdmissionQueue, KeepsOrderAndDepths) {
   queue.erase(12);
   EXPECT_TRUE(queue.has_room(0, 1));
   EXPECT_FALSE(queue.has_room(0, 2));
-  EXPECT_EQ(queue.front(), 11U);
+  EXPECT_EQ(queue.first_that([](std::uint64_t) { return true; }), 11U);
+  EXPECT_EQ(queue.first_that([](std::uint64_t flow) { return flow != 11; }), 10U);
+  EXPECT_FALSE(queue.first_that([](std::uint64_t) { return false; }));
   EXPECT_EQ(queue.depth(1), 1U);
 }
 

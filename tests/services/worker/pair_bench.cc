@@ -114,6 +114,14 @@ void PairBench::cancel(WorkerService& side, const WireId& wire) {
   hear(side, wire.link, message);
 }
 
+void PairBench::gone(LinkId link, std::uint64_t incarnation) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<proto::Frame>().initGone();
+  out.setWorker("decode-0");
+  out.setIncarnation(incarnation);
+  hear(prefill_service, link, message);
+}
+
 void PairBench::turn() {
   prefill_side.turn(prefill_service);
   prefill_transport.progress();

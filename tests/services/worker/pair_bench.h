@@ -66,6 +66,7 @@ class PairBench {
   void prefill(const Ask& ask, const HeardLease& lease);
   void start(const Ask& ask);  // reserve, and prefill with the lease that came back
   void cancel(WorkerService& side, const WireId& wire);
+  void gone(LinkId link, std::uint64_t incarnation);  // a router says it of the decode worker
 
   void turn();                 // both engines a step, all events, all pushes
   void run(int turns = 1000);  // until both workers are idle

@@ -86,6 +86,7 @@ TEST(HandOver, MaxTokensOneGivesOneAndNGivesN) {
   }
 }
 
+// Field report 8.
 TEST(HandOver, EndOfSequenceAsTheFirstTokenEndsIt) {
   const TokenId first = generated_alone(ask(1, 7, 1), endless())[0];
   PairOptions options;
