@@ -7,14 +7,9 @@ find_program(LYNX_CCACHE ccache)
 if(LYNX_CCACHE AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${LYNX_CCACHE})
 endif()
-# The code of each kernel. 90a is Hopper with everything it has; LYNX_CUDA_FALLBACK adds Ampere code, and its
-# PTX for whatever comes later.
-option(LYNX_CUDA_FALLBACK "Also build the CUDA kernels for compute capability 8.0 and above" OFF)
+# 90a is Hopper with everything it has; the kernels need its clusters and bulk copies.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 set(LYNX_CUDA_CODE "-gencode=arch=compute_90a,code=sm_90a")
-if(LYNX_CUDA_FALLBACK)
-  list(APPEND LYNX_CUDA_CODE "-gencode=arch=compute_80,code=[sm_80,compute_80]")
-endif()
 # CMake 3.25 does not know the flag of this nvcc for C++20.
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED OFF)

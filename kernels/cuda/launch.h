@@ -29,6 +29,8 @@ struct Shape {
 
 enum class Overlap { kNone, kPrevious };
 
+unsigned multiprocessors();  // of the current device
+
 #ifdef __CUDACC__
 template <typename... Params>
 void allow_shared(const char* name, void (*kernel)(Params...), std::size_t bytes) {
@@ -70,13 +72,17 @@ void launch(const char* name, void (*kernel)(Params...), const Shape& shape, cud
 template <typename... Params>
 int max_active_clusters(const char* name, void (*kernel)(Params...), const Shape& shape) {
   allow_shared(name, kernel, shape.shared_bytes);
-  const LaunchConfig config(shape, nullptr, Overlap::kNone);
   int count = 0;
+  if (shape.cluster == 1) {
+    require(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, kernel, static_cast<int>(shape.block.x),
+                                                          shape.shared_bytes),
+            name);
+    return count * static_cast<int>(multiprocessors());
+  }
+  const LaunchConfig config(shape, nullptr, Overlap::kNone);
   require(cudaOccupancyMaxActiveClusters(&count, kernel, &config), name);
   return count;
 }
 #endif
-
-unsigned multiprocessors();  // of the current device
 
 }  // namespace lynx::cuda
