@@ -11,6 +11,6 @@ find_package(OpenSSL REQUIRED)                    # HMAC of the cluster secret; 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 find_library(LYNX_DNNL dnnl REQUIRED)             # its own package config asks for OpenCL
-if(NOT LYNX_FUZZ)
+if(LYNX_TESTS AND NOT LYNX_FUZZ)
   find_package(GTest REQUIRED)
 endif()
