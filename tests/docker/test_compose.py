@@ -55,3 +55,16 @@ def test_has_no_more_rights_than_needed(name):
 def test_nothing_is_open_beyond_the_machine():
     for service in COMPOSE["services"].values():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_prometheus_reads_its_file_and_finds_rules(tmp_path):
+    """With the folders laid as compose mounts them."""
+    (tmp_path / "prometheus.yml").write_text((DOCKER / "prometheus.yml").read_text())
+    (tmp_path / "lynx").symlink_to(chart.ROOT / "deploy/prometheus")
+    done = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS: 2 rule files found" in done.stdout, done.stdout
+    jobs = {job["job_name"]: job["dns_sd_configs"][0]
+            for job in yaml.safe_load((DOCKER / "prometheus.yml").read_text())["scrape_configs"]}
+    assert {name: (sd["names"], sd["port"]) for name, sd in jobs.items()} == {
+        f"lynx-{name}": ([name], 8000 if name == "router" else 8080) for name in chart.SERVICES}
