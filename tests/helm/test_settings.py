@@ -97,4 +97,3 @@ def test_defaults_of_the_chart_are_those_of_the_router():
     read = dict(leaves(yaml.safe_load(settings.printed("router"))))
     assert [as_milliseconds(read[f"slo.{name}.deadline"]) for name in ("interactive", "standard", "batch")] == [
         60_000, 120_000, 600_000]
-    assert yaml.safe_load(settings.printed("decode"))["max_batch"] == 16  # templates/_scaling.tpl
