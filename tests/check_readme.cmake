@@ -1,4 +1,4 @@
-# Every `Suite.Name` that a README names is a test of this tree.
+# Every `Suite.Name` and every `test_name` that a README names is a test of this tree.
 # usage: cmake -DREADME=FILE -DFOLDER=TESTS -P check_readme.cmake
 file(GLOB_RECURSE sources ${FOLDER}/*.cc)
 set(declared "")
@@ -15,6 +15,21 @@ endif()
 foreach(name ${names})
   string(REGEX REPLACE "`([A-Za-z0-9]+)\\.([A-Za-z0-9]+)`" "(\\1, \\2)" declaration "${name}")
   string(FIND "${declared}" "${declaration}" at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "${README}: no test ${name}")
+  endif()
+endforeach()
+
+file(GLOB_RECURSE sources ${FOLDER}/*.py)
+set(declared "")
+foreach(source ${sources})
+  file(STRINGS ${source} lines REGEX "^ *def test_")
+  string(APPEND declared "${lines}\n")
+endforeach()
+string(REGEX MATCHALL "`test_[a-z0-9_]+`" python_names "${text}")
+foreach(name ${python_names})
+  string(REGEX REPLACE "`" "" name "${name}")
+  string(FIND "${declared}" "def ${name}(" at)
   if(at EQUAL -1)
     message(SEND_ERROR "${README}: no test ${name}")
   endif()

@@ -123,7 +123,7 @@ readinessProbe:
   httpGet: {path: /health/ready, port: http, scheme: {{ $scheme }}}
   periodSeconds: 5
   timeoutSeconds: 2
-  failureThreshold: 1
+  failureThreshold: 2
 {{- end -}}
 
 {{/* Kubernetes pauses by itself from 1.30 on. */}}
