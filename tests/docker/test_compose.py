@@ -57,6 +57,13 @@ def test_nothing_is_open_beyond_the_machine():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
+def test_mounted_files_exist():
+    for service in COMPOSE["services"].values():
+        for volume in map(filled, service["volumes"]):
+            source = volume.split(":")[0]
+            assert source in COMPOSE["volumes"] or (DOCKER / source).exists(), source
+
+
 def test_prometheus_reads_its_file_and_finds_rules(tmp_path):
     """With the folders laid as compose mounts them."""
     (tmp_path / "prometheus.yml").write_text((DOCKER / "prometheus.yml").read_text())

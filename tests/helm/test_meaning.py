@@ -153,3 +153,13 @@ def test_devices_are_asked_for():
     assert (limits["nvidia.com/gpu"], limits["nvidia.com/rdma_shared"]) == (1, 2)
     assert chart.container(workers["decode"])["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
     assert "add" not in chart.container(workers["prefill"])["securityContext"]["capabilities"]
+
+
+def test_labels_that_others_select_on_are_labels():
+    documents = chart.render(chart.HERE / "cases/everything.yaml")
+    for document in chart.of_kind(documents, "PodMonitor", "PrometheusRule"):
+        assert document["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+    for document in documents:
+        labels, annotations = document["metadata"]["labels"], document["metadata"].get("annotations", {})
+        assert labels["team"] == "inference" and annotations["owner"] == "inference@example.com"
+        assert not set(labels) & set(annotations)

@@ -1,6 +1,7 @@
 """Every case of cases/: lints, renders alike with helm 3 and 4, equals its snapshot, and fits the Kubernetes schemas and
 the published shapes of the custom resources."""
 import functools
+import json
 
 import jsonschema
 import kubernetes_validate.utils as kubernetes
@@ -91,3 +92,19 @@ def test_copied_files_equal_their_originals():
     assert carried == set(copies), "tests/helm/run --update copies them"
     for copy, original in copies.items():
         assert copy.read_bytes() == original.read_bytes(), f"tests/helm/run --update copies {original}"
+
+
+def test_rules_and_dashboards_arrive_as_they_are():
+    documents = chart.render(chart.HERE / "cases/everything.yaml")
+    copies = chart.copied_files()
+    groups = [group for copy in sorted(copies) if copy.parent.name == "rules"
+              for group in chart.parse(copy.read_text())[0]["groups"]]
+    (rule,) = chart.of_kind(documents, "PrometheusRule")
+    assert groups and rule["spec"]["groups"] == groups
+    data = {name: text for document in chart.of_kind(documents, "ConfigMap")
+            if document["metadata"]["labels"].get("grafana_dashboard") == "1"
+            for name, text in document["data"].items()}
+    boards = [copy for copy in copies if copy.parent.name == "dashboards"]
+    assert len(boards) == len(data) == 3
+    for copy in boards:
+        assert json.loads(data[copy.name]) == chart.load_json(copy)

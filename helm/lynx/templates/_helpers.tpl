@@ -35,12 +35,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Dict of root, component, and optionally name and annotations. */}}
+{{/* Dict of root, component, and optionally name, labels and annotations. */}}
 {{- define "lynx.metadata" -}}
 name: {{ default (include "lynx.componentName" .) .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "lynx.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- with merge (dict) (default (dict) .annotations) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
