@@ -46,8 +46,24 @@ class Prometheus:
 class Stack:
     """What the tests look at when the load is over. Prometheus still runs; Lynx too."""
 
-    def __init__(self, prometheus, start, end, result):
-        self.prometheus, self.start, self.end, self.result = prometheus, start, end, result
+    def __init__(self, base, prometheus, start, end, result):
+        self.base, self.prometheus, self.start, self.end, self.result = base, prometheus, start, end, result
+
+    def metrics_text(self, offset):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.base + offset}/metrics", timeout=10) as reply:
+            return reply.read().decode()
+
+    def pid(self, name):
+        return int(re.search(rf"{name} \(pid (\d+)\)", (OUT / "run.log").read_text())[1])
+
+    def until(self, expr, value):
+        """Waits until the expression has the value now; false after half a minute."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if self.prometheus.number(expr, time.time()) == value:
+                return True
+            time.sleep(0.3)
+        return False
 
 
 def free_base():
@@ -141,5 +157,5 @@ def loaded_stack():
             provoke_a_refusal(base)
             result = load(base)
             time.sleep(3)  # the last scrape
-            yield Stack(Prometheus(port), start, time.time(), result)
+            yield Stack(base, Prometheus(port), start, time.time(), result)
     subprocess.run(["rm", "-rf", data], check=True)

@@ -1,7 +1,10 @@
 """Every query of every panel and rule, asked of a real Prometheus that scraped a running stack under load."""
 import json
 import math
+import os
 import re
+import signal
+import subprocess
 
 import pytest
 
@@ -117,6 +120,18 @@ def test_every_client_token_is_counted(stack):
     assert seen == stack.result["total_output_tokens"]
 
 
+@pytest.mark.parametrize("offset", [0, 11, 12, 13], ids=["router", "prefill-0", "decode-0", "decode-1"])
+def test_exposition_is_clean(stack, offset):
+    done = subprocess.run(["promtool", "check", "metrics"], input=stack.metrics_text(offset), capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+
+
+# A machine with other work may miss objectives; nothing else may be wrong.
+def test_a_healthy_stack_raises_no_alert_but_of_its_slo(stack):
+    raised = {alert["labels"]["alertname"] for alert in stack.prometheus.ask("alerts")["alerts"]}
+    assert {name for name in raised if not name.startswith("LynxErrorBudget")} == set()
+
+
 # What the pictures are drawn from, and the pictures.
 def test_every_panel_is_drawn(stack):
     kept = {board.uid: [[answer(stack, panel, query) for query in panel.queries] for panel in board.panels()]
@@ -126,3 +141,18 @@ def test_every_panel_is_drawn(stack):
     assert sum(len(queries) for board in kept.values() for queries in board) == len(QUERIES)
     for picture in pictures.draw_all(path, stack_module.OUT.parent / "pictures"):
         assert picture.stat().st_size > 10_000, picture
+
+
+# A stopped process sends no reset: only its missing heartbeats tell.
+def test_a_worker_that_hangs_is_missing_until_it_goes_on(stack):
+    away = 'max(lynx_workers{role="decode", state="away"})'
+    assert stack.until(away, 0)
+    worker = stack.pid("decode-1")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        assert stack.until(away, 1)
+        assert stack.until('count(ALERTS{alertname="LynxWorkerMissing", alertstate="pending"}) or vector(0)', 1)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    assert stack.until(away, 0)
+    assert stack.until('count(ALERTS{alertname="LynxWorkerMissing"}) or vector(0)', 0)
