@@ -1,4 +1,5 @@
 """Draws the dashboards as PNG from the answers that a real Prometheus gave to their queries: real data, no Grafana."""
+import dataclasses
 import json
 import pathlib
 import re
@@ -17,12 +18,21 @@ sys.path.insert(0, str(ROOT / "deploy/grafana"))
 
 from lynx_dashboards import DASHBOARDS  # noqa: E402
 from lynx_dashboards.grafana import places  # noqa: E402
+from lynx_dashboards.model import Dashboard, Row  # noqa: E402
 
 ANSWERS = ROOT / "build/operations/answers.json"
 COLUMN, LINE, DPI = 0.6, 0.34, 84  # inches of a grid cell; dots an inch
 COLOURS = ["#3a7d44", "#d98e04", "#2f6fb0", "#b0413e", "#7a5195", "#2a9d8f", "#8c6d46", "#c2577f", "#5b6770", "#9aa60a"]
 NAMED = {"green": "#3a7d44", "orange": "#d98e04", "red": "#b0413e", "blue": "#2f6fb0", "text": "#555555"}
 MOST_IN_LEGEND = 9
+
+# The first page's picture: a few panels of each dashboard.
+OVERVIEW = {
+    "lynx-service": ["Time to first token", "Time per output token", "Output tokens"],
+    "lynx-decode": ["Unique experts per layer and step", "Expert bytes", "Router mass retained", "Step time against its model",
+                    "Batch size"],
+    "lynx-kv": ["Blocks by state, decode"],
+}
 
 
 def legend_text(query, labels):
@@ -31,6 +41,18 @@ def legend_text(query, labels):
 
 def lines_of(panel, answers):
     return [(legend_text(query, labels), values) for query, found in zip(panel.queries, answers) for labels, values in found]
+
+
+def with_gaps(values, start):
+    """Seconds and values, broken where a second has none: a line would invent it."""
+    xs, ys = [], []
+    for at, value in values:
+        if xs and at - start - xs[-1] > 1.5:
+            xs.append(xs[-1] + 1)
+            ys.append(float("nan"))
+        xs.append(at - start)
+        ys.append(value)
+    return xs, ys
 
 
 def draw_series(axes, panel, lines, start):
@@ -42,7 +64,7 @@ def draw_series(axes, panel, lines, start):
     else:
         for i, (name, values) in enumerate(lines):
             promise = re.search("objective|limit", name)
-            axes.plot([at - start for at, _ in values], [value for _, value in values], label=name, linewidth=1.1, clip_on=False,
+            axes.plot(*with_gaps(values, start), label=name, linewidth=1.1, clip_on=False,
                       linestyle="--" if promise else "-", color="#777777" if promise else COLOURS[i % len(COLOURS)])
     for value, colour in panel.steps[1:]:
         axes.axhline(value, color=NAMED[colour], linewidth=0.7, linestyle=":")
@@ -137,15 +159,21 @@ def draw(board, answers, path):
         image.convert("RGB").quantize(96).save(path, optimize=True)
 
 
+def overview(answers):
+    """A dashboard of OVERVIEW's panels, and its answers."""
+    chosen = [(dataclasses.replace(panel, width=8), found) for board in DASHBOARDS
+              for panel, found in zip(board.panels(), answers[board.uid]) if panel.title in OVERVIEW[board.uid] and panel.kind != "stat"]
+    row = Row("Lynx under bursts", [panel for panel, _ in chosen])
+    return Dashboard("overview", "", "", [row]), [found for _, found in chosen]
+
+
 def draw_all(answers_path, folder):
     answers = json.loads(pathlib.Path(answers_path).read_text())
     folder.mkdir(parents=True, exist_ok=True)
-    out = []
-    for board in DASHBOARDS:
-        path = folder / f"{board.uid}.png"
-        draw(board, answers[board.uid], path)
-        out.append(path)
-    return out
+    drawn = [(board, answers[board.uid]) for board in DASHBOARDS] + [overview(answers)]
+    for board, found in drawn:
+        draw(board, found, folder / f"{board.uid}.png")
+    return [folder / f"{board.uid}.png" for board, _ in drawn]
 
 
 if __name__ == "__main__":
