@@ -100,7 +100,7 @@ def files_of(source: Source, root: Path) -> list[Path]:
     return sorted(found, key=lambda p: hashlib.md5(str(p.relative_to(root)).encode()).digest())
 
 
-def documents_of(source: Source, work: Path, pool, seen: set[str]):
+def documents_of(source: Source, work: Path, pool, seen: set[str], scale: float):
     """Yield the cleaned documents of one package until its share is full; `seen` holds the paragraphs met so far."""
     jobs = [(source, path) for path in files_of(source, unpack(source, work))]
     size = 0
@@ -113,7 +113,7 @@ def documents_of(source: Source, work: Path, pool, seen: set[str]):
                 continue
             yield text
             size += len(text)
-            if size > source.megabytes * 1e6:
+            if size > scale * source.megabytes * 1e6:
                 return
 
 
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="where packages are downloaded and unpacked")
     parser.add_argument("--out", type=Path, required=True, help="corpus.jsonl.xz")
+    parser.add_argument("--scale", type=float, default=1.0, help="of every package's share, for a smaller corpus")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -128,7 +129,7 @@ def main() -> None:
     with Pool(arguments.processes) as pool, lzma.open(arguments.out, "wt", preset=6) as out:
         for source in sources():
             count = size = 0
-            for text in documents_of(source, arguments.work, pool, seen):
+            for text in documents_of(source, arguments.work, pool, seen, arguments.scale):
                 out.write(
                     json.dumps({"package": source.package, "kind": source.kind, "text": text}, ensure_ascii=False)
                     + "\n"

@@ -49,7 +49,7 @@ def config(shape: dict, settings: dict) -> dict:
         "max_position_embeddings": shape["context"],
         "mlp_only_layers": [],
         "moe_intermediate_size": shape["expert_units"],
-        "norm_topk_prob": True,
+        "norm_topk_prob": shape["norm_topk_prob"],
         "num_attention_heads": shape["query_heads"],
         "num_experts": shape["experts"],
         "num_experts_per_tok": shape["experts_per_token"],

@@ -22,6 +22,7 @@ class Shape:
     experts: int = 64
     experts_per_token: int = 8
     expert_units: int = 32
+    norm_topk_prob: bool = True
     query_heads: int = 4
     key_value_heads: int = 2
     head_dim: int = 64
@@ -101,11 +102,13 @@ class Experts(nn.Module):
 
     All experts are computed and the unchosen ones weighted with zero: the function is that of a sparse layer, and at
     E * I = 2048 units the three dense products cost less than to sort, gather and scatter eight copies of each token.
+    The weights of one expert per token (K = 1) must not be renormalised: the router would learn nothing from the text.
     """
 
     def __init__(self, shape: Shape, deviation: float, deviation_out: float):
         super().__init__()
         self.per_token = shape.experts_per_token
+        self.norm_topk_prob = shape.norm_topk_prob
         size = (shape.experts, shape.expert_units, shape.hidden)
         self.router = linear(shape.hidden, shape.experts, deviation)
         self.gate = nn.Parameter(torch.randn(size) * deviation)  # [E, I, H]
@@ -113,11 +116,13 @@ class Experts(nn.Module):
         self.down = nn.Parameter(torch.randn(size) * deviation_out)  # [E, I, H], transposed
 
     def route(self, x: Tensor) -> tuple[Tensor, RouterLoss]:
-        """x [N, H] -> weights [N, E], zero but for K renormalised probabilities in each row."""
+        """x [N, H] -> weights [N, E], zero but for the K largest probabilities of each row, renormalised or not."""
         logits = self.router(x).float()
         probability = logits.softmax(-1)
         top, chosen = probability.topk(self.per_token, -1)
-        weights = torch.zeros_like(probability).scatter(-1, chosen, top / top.sum(-1, keepdim=True))
+        if self.norm_topk_prob:
+            top = top / top.sum(-1, keepdim=True)
+        weights = torch.zeros_like(probability).scatter(-1, chosen, top)
         load = (weights > 0).float().mean(0) / self.per_token
         balance = load.numel() * (load * probability.mean(0)).sum()
         return weights, RouterLoss(balance, logits.logsumexp(-1).square().mean())

@@ -152,14 +152,12 @@ def main() -> None:
     parser.add_argument("--streams", type=Path, required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--layers", type=int, default=Shape.layers)
-    parser.add_argument("--context", type=int, default=Shape.context)
-    for group in (Settings, Mixture):
-        for field in fields(group):
-            parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
+    groups = (Shape, Settings, Mixture)
+    for field in (field for group in groups for field in fields(group)):
+        kind = {"action": argparse.BooleanOptionalAction} if field.type is bool else {"type": field.type}
+        parser.add_argument(f"--{field.name.replace('_', '-')}", default=field.default, **kind)
     arguments = vars(parser.parse_args())
-    settings, mixture = (group(**{f.name: arguments[f.name] for f in fields(group)}) for group in (Settings, Mixture))
-    shape = Shape(layers=arguments["layers"], context=arguments["context"])
+    shape, settings, mixture = (group(**{f.name: arguments[f.name] for f in fields(group)}) for group in groups)
     trainer = Trainer(shape, settings, arguments["device"])
     if arguments["checkpoint"].exists():
         trainer.resume(arguments["checkpoint"])
