@@ -29,6 +29,8 @@ DerivedPolicy derive(const RouterShape& shape, const RoutePolicy& policy) {
     derived.alpha =
         std::min(static_cast<float>(derived.bins - 1) / window, std::numeric_limits<float>::max());
   derived.share_q16 = static_cast<std::uint32_t>(std::lround(policy.share * 65536.0));
+  derived.energy_q16 = std::max(1U, static_cast<std::uint32_t>(std::lround(policy.energy * 65536.0)));
+  derived.part_q16 = static_cast<std::uint32_t>(std::lround(policy.part * 65536.0));
   derived.keep = std::clamp(policy.keep, 1U, shape.top_k);
   derived.budget = std::clamp(policy.budget > 0 ? policy.budget : shape.experts / 2, 1U, shape.experts);
   return derived;

@@ -5,8 +5,9 @@
 namespace lynx {
 namespace {
 
-constexpr std::array kAllKinds{PolicyKind::kOff, PolicyKind::kLynx,   PolicyKind::kShare,
-                               PolicyKind::kOea, PolicyKind::kXshare, PolicyKind::kTopKReduced};
+constexpr std::array kAllKinds{PolicyKind::kOff,    PolicyKind::kLynx,   PolicyKind::kShare,
+                               PolicyKind::kOea,    PolicyKind::kXshare, PolicyKind::kTopKReduced,
+                               PolicyKind::kEnergy, PolicyKind::kSweep,  PolicyKind::kDenyRank};
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -26,6 +27,12 @@ std::string_view to_string(PolicyKind kind) {
       return "xshare";
     case PolicyKind::kTopKReduced:
       return "top_k_reduced";
+    case PolicyKind::kEnergy:
+      return "energy";
+    case PolicyKind::kSweep:
+      return "sweep";
+    case PolicyKind::kDenyRank:
+      return "deny_rank";
   }
   return "unknown";
 }
@@ -34,7 +41,7 @@ Result<PolicyKind> parse_policy_kind(std::string_view text) {
   for (const PolicyKind kind : kAllKinds)
     if (text == to_string(kind)) return kind;
   return invalid("policy '" + std::string(text) +
-                 "' is not one of off, lynx, share, oea, xshare, top_k_reduced");
+                 "' is not one of off, lynx, share, oea, xshare, top_k_reduced, energy, sweep, deny_rank");
 }
 
 Status check_policy(const RouterShape& shape, const RoutePolicy& policy) {
@@ -49,6 +56,9 @@ Status check_policy(const RouterShape& shape, const RoutePolicy& policy) {
                    std::to_string(policy.bins));
   if (!(policy.share >= 0 && policy.share <= kMaxShare))
     return invalid("share: expected a number from 0 to 8");
+  if (!(policy.energy > 0 && policy.energy <= kMaxEnergy))
+    return invalid("energy: expected a number above 0, up to 64");
+  if (!(policy.part >= 0 && policy.part <= 1)) return invalid("part: expected a number from 0 to 1");
   return {};
 }
 

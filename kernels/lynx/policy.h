@@ -25,9 +25,23 @@ struct RouterShape {
   RouterKind kind = RouterKind::kSoftmax;
 };
 
-enum class PolicyKind : std::uint8_t { kOff, kLynx, kShare, kOea, kXshare, kTopKReduced };
+enum class PolicyKind : std::uint8_t {
+  kOff,
+  kLynx,
+  kShare,
+  kOea,
+  kXshare,
+  kTopKReduced,
+  kEnergy,
+  kSweep,
+  kDenyRank,
+};
 std::string_view to_string(PolicyKind kind);
 Result<PolicyKind> parse_policy_kind(std::string_view text);
+// Policies that exist in the reference alone: a server refuses them.
+constexpr bool is_of_the_laboratory(PolicyKind kind) {
+  return kind == PolicyKind::kSweep || kind == PolicyKind::kDenyRank;
+}
 
 // The settings of a policy. The defaults are those of the design; 0 means "derive from k and N".
 struct RoutePolicy {
@@ -35,14 +49,18 @@ struct RoutePolicy {
   float window = 0;        // lynx: W in nats; 0 = 0.5 ln(N/k)
   std::uint32_t bins = 0;  // lynx: beta; 0 = 1 + ceil(log2(N/k))
   float share = 0.8F;  // share: c, an expert stays if some row gives it at least c/k of its own top-k mass
-  std::uint32_t keep = 4;    // oea: top ranks of each row that stay; top_k_reduced: k of each row
+  std::uint32_t keep = 4;    // oea: top ranks of each row that stay; top_k_reduced: k of each row;
+                             // deny_rank: the rank that every row loses, 1 = its first
   std::uint32_t budget = 0;  // xshare: experts of the batch besides each row's top-1; 0 = N/2
+  float energy = 1;          // energy: factor of the threshold; 1 = the rule
+  float part = 0.8F;         // sweep: what every row keeps of its own top-k mass
 };
 
 // Start-up check of settings that come from outside; the error names the field. route_reference asserts it.
 constexpr std::uint32_t kMaxExperts = 1024;
 constexpr std::uint32_t kMaxBins = 32;
 constexpr float kMaxShare = 8;
+constexpr float kMaxEnergy = 64;
 Status check_policy(const RouterShape& shape, const RoutePolicy& policy);
 
 // Per row flags.

@@ -49,6 +49,12 @@ void select(Selection& s, PolicyKind kind) {
       return select_xshare(s);
     case PolicyKind::kTopKReduced:
       return select_top_k_reduced(s);
+    case PolicyKind::kEnergy:
+      return select_energy(s);
+    case PolicyKind::kSweep:
+      return select_sweep(s);
+    case PolicyKind::kDenyRank:
+      return select_off(s);  // each row is denied its own
   }
 }
 
@@ -60,7 +66,7 @@ void choose_active(Workspace& w, PolicyKind kind, const RowMask& rows) {
   Selection& s = w.selection;
   if (s.voters.empty()) return;
   select(s, kind);
-  s.activate_top_ranks(1);
+  if (!(kind == PolicyKind::kEnergy && s.shape.top_k == 1)) s.activate_top_ranks(1);
   for (const std::uint32_t r : s.voters)
     if (is_exact(rows, r))
       for (const std::uint32_t e : s.top_of(r)) s.activate(e);
@@ -73,12 +79,27 @@ void list_active(Workspace& w) {
     if (w.selection.active[e] != 0) w.active.push_back(e);
 }
 
-void route_voter(ExpertPlan& plan, const Workspace& w, std::uint32_t r, std::uint32_t slots,
+struct RowRule {
+  std::uint32_t slots = 0;   // that the row fills
+  std::uint32_t denied = 0;  // 1 + the rank that it loses; 0 = none
+};
+
+RowRule rule_of(const Selection& s, PolicyKind kind, bool exact) {
+  RowRule rule{.slots = s.shape.top_k};
+  if (exact) return rule;
+  if (kind == PolicyKind::kTopKReduced) rule.slots = s.policy.keep;
+  if (kind == PolicyKind::kDenyRank && s.shape.top_k < s.shape.experts) rule.denied = s.policy.keep;
+  return rule;
+}
+
+void route_voter(ExpertPlan& plan, const Workspace& w, std::uint32_t r, const RowRule& rule,
                  std::uint64_t& retained_q24) {
   const Selection& s = w.selection;
   const std::size_t first = std::size_t{r} * plan.top_k;
+  const std::uint32_t slots = rule.slots;
   const auto chosen = std::span(plan.experts).subspan(first, slots);
-  const std::uint32_t kept = refill(s.row(r), s.top_of(r), w.active, s.active, chosen);
+  const std::uint32_t kept = rule.denied > 0 ? deny(s.row(r), s.top_of(r), rule.denied - 1, chosen)
+                                             : refill(s.row(r), s.top_of(r), w.active, s.active, chosen);
   const std::uint32_t retained =
       weigh(s.shape, s.row(r), s.top_of(r), chosen, kept, std::span(plan.weights).subspan(first, slots));
   plan.stats.remapped += slots - kept;
@@ -101,9 +122,8 @@ void route_rows(ExpertPlan& plan, const Workspace& w, PolicyKind kind, const Row
   for (std::uint32_t r = 0; r < plan.rows; ++r) {
     if (rows.live[r] == 0) continue;
     plan.stats.assignments += plan.top_k;
-    const bool reduced = kind == PolicyKind::kTopKReduced && !is_exact(rows, r);
     if (w.votes[r] != 0)
-      route_voter(plan, w, r, reduced ? w.selection.policy.keep : plan.top_k, retained_q24);
+      route_voter(plan, w, r, rule_of(w.selection, kind, is_exact(rows, r)), retained_q24);
     else
       route_broken(plan, r, retained_q24);
   }

@@ -55,6 +55,18 @@ std::uint32_t refill(std::span<const float> row, std::span<const std::uint32_t> 
   return kept;
 }
 
+std::uint32_t deny(std::span<const float> row, std::span<const std::uint32_t> top, std::uint32_t rank,
+                   std::span<std::uint32_t> out) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < top.size(); ++i)
+    if (i != rank) out[kept++] = top[i];
+  const std::span<std::uint32_t> last = out.subspan(kept, 1);
+  std::uint32_t count = 0;
+  for (std::uint32_t e = 0; e < row.size(); ++e)
+    if (ranks_before(row, top.back(), e)) count = insert_ranked(row, last, count, e);
+  return kept;
+}
+
 std::uint32_t weigh(const RouterShape& shape, std::span<const float> row, std::span<const std::uint32_t> top,
                     std::span<const std::uint32_t> chosen, std::uint32_t kept, std::span<float> weights) {
   const float max = row[top[0]];

@@ -27,6 +27,11 @@ std::uint32_t refill(std::span<const float> row, std::span<const std::uint32_t> 
                      std::span<const std::uint32_t> active, std::span<const std::uint8_t> is_active,
                      std::span<std::uint32_t> out);
 
+// The exact top-k without the expert of one rank (from 0), and the next best expert in the last place.
+// Returns how many are of the exact top-k. k < N.
+std::uint32_t deny(std::span<const float> row, std::span<const std::uint32_t> top, std::uint32_t rank,
+                   std::span<std::uint32_t> out);
+
 // The weights of a row's chosen experts, to the contract of the model: they sum to 1 (norm_topk_prob) or to
 // what the exact top-k summed to, in the proportions of the original probabilities. Returns the share of the
 // exact top-k's probability that the first `kept` experts hold, in units of 2^-24.

@@ -31,6 +31,9 @@ struct Selection {
   std::vector<std::uint32_t> digits;       // [N, digits_per_expert]
   std::vector<std::uint64_t> probability;  // [N] sum over voters, Q31; empty until sum_probabilities
 
+  std::vector<std::uint64_t> energy;    // [N] energy: sum over voters of squared shares, Q24
+  std::vector<std::uint32_t> unserved;  // energy, k = 1
+
   void reset(const RouterShape& new_shape, const DerivedPolicy& new_policy, std::span<const float> new_logits,
              std::size_t rows);
 
@@ -56,13 +59,15 @@ struct Selection {
   bool fills_before(std::uint32_t a, std::uint32_t b);
 };
 
-// One per policy: chooses A from the voters' logits. Top-1 experts, exact rows and the fill to k are the
-// caller's.
+// One per policy: chooses A from the voters' logits. Top-1 experts (but for energy with k = 1), exact rows
+// and the fill to k are the caller's.
 void select_off(Selection& s);
 void select_lynx(Selection& s);
 void select_share(Selection& s);
 void select_oea(Selection& s);
 void select_xshare(Selection& s);
 void select_top_k_reduced(Selection& s);
+void select_energy(Selection& s);
+void select_sweep(Selection& s);
 
 }  // namespace lynx

@@ -18,7 +18,7 @@ void DecodeConfig::describe(ConfigFields& f) {
   f.field("lease_timeout", &lease_timeout,
           "how long a prompt's KV may take to arrive, its prefill's queue included");
   f.section("lynx");
-  f.field("policy", &policy, "of expert routing: lynx; to compare: off, share, oea, xshare, top_k_reduced");
+  f.field("policy", &policy, "of expert routing: lynx, energy or off; to compare: share, oea, xshare, top_k_reduced");
   f.field("window", &window, "lynx: W in nats; 0 = half of ln(experts / top-k)");
   f.field("bins", &bins, "lynx: beta; 0 = 1 + ceil(log2(experts / top-k))");
   f.field("share", &share, "share: c, an expert stays if some row gives it c/k of its own mass");
@@ -32,6 +32,7 @@ void DecodeConfig::validate() const {
   check(lease_timeout.count() > 0, "lease_timeout", "must be above 0");
   const auto kind = parse_policy_kind(policy);
   check(kind.ok(), "lynx.policy", kind.ok() ? "" : kind.error().message);
+  check(!is_of_the_laboratory(*kind), "lynx.policy", "'" + policy + "' is a policy of lynx-lab alone");
   check(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
   check(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
   check(keep > 0, "lynx.keep", "must be above 0");

@@ -16,9 +16,9 @@
 
 namespace lynx {
 
-inline const std::vector<PolicyKind> kEveryPolicy{PolicyKind::kOff,    PolicyKind::kLynx,
-                                                  PolicyKind::kShare,  PolicyKind::kOea,
-                                                  PolicyKind::kXshare, PolicyKind::kTopKReduced};
+inline const std::vector<PolicyKind> kEveryPolicy{
+    PolicyKind::kOff,    PolicyKind::kLynx,        PolicyKind::kShare,  PolicyKind::kOea,
+    PolicyKind::kXshare, PolicyKind::kTopKReduced, PolicyKind::kEnergy, PolicyKind::kSweep};
 
 struct RoutingCase {
   RouterShape shape{.experts = 64, .top_k = 8};

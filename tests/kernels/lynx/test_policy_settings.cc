@@ -9,7 +9,8 @@ namespace lynx {
 namespace {
 
 TEST(PolicySettings, NamesReadBack) {
-  for (const char* name : {"off", "lynx", "share", "oea", "xshare", "top_k_reduced"}) {
+  for (const char* name :
+       {"off", "lynx", "share", "oea", "xshare", "top_k_reduced", "energy", "sweep", "deny_rank"}) {
     const auto kind = parse_policy_kind(name);
     ASSERT_TRUE(kind.ok());
     EXPECT_EQ(to_string(*kind), name);
@@ -17,7 +18,8 @@ TEST(PolicySettings, NamesReadBack) {
   const auto wrong = parse_policy_kind("Lynx");
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().message,
-            "policy 'Lynx' is not one of off, lynx, share, oea, xshare, top_k_reduced");
+            "policy 'Lynx' is not one of off, lynx, share, oea, xshare, top_k_reduced, energy, "
+            "sweep, deny_rank");
 }
 
 TEST(PolicySettings, DefaultsFollowTheDesign) {
@@ -49,6 +51,9 @@ TEST(PolicySettings, WrongOnesAreNamed) {
   EXPECT_NE(check_policy(good, {.window = NAN}).error().message.find("window"), std::string::npos);
   EXPECT_NE(check_policy(good, {.bins = 33}).error().message.find("bins"), std::string::npos);
   EXPECT_NE(check_policy(good, {.share = 9}).error().message.find("share"), std::string::npos);
+  EXPECT_NE(check_policy(good, {.energy = 0}).error().message.find("energy"), std::string::npos);
+  EXPECT_NE(check_policy(good, {.energy = NAN}).error().message.find("energy"), std::string::npos);
+  EXPECT_NE(check_policy(good, {.part = 1.5F}).error().message.find("part"), std::string::npos);
 }
 
 }  // namespace

@@ -78,5 +78,51 @@ TEST(TopKReduced, LeavesTrailingSlotsEmpty) {
   expect_transpose_agrees(plan);
 }
 
+TEST(Sweep, EveryRowKeepsItsPart) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    auto c = random_case(seed, 2 + seed, {.experts = 64, .top_k = 8}, PolicyKind::kSweep);
+    std::uint32_t before = 0;
+    for (const float part : {0.0F, 0.5F, 0.8F, 0.95F, 1.0F}) {
+      c.policy.part = part;
+      const auto plan = c.plan();
+      EXPECT_GE(plan.stats.retained_mass_min, part - 1e-4);
+      EXPECT_GE(plan.stats.activated_experts, before);
+      before = plan.stats.activated_experts;
+    }
+    EXPECT_EQ(before, c.plan().stats.routed_experts);
+  }
+}
+
+TEST(Sweep, TheLeastWantedGoFirst) {
+  auto c = case_of(PolicyKind::kSweep, {{0, -1.5F, -9, -9}, {0, -9, -1.4F, -9}, {0, -1.5F, -9, -9}});
+  c.policy.part = 0.75F;
+  EXPECT_EQ(c.plan().active, (std::vector<std::uint32_t>{0, 1}))
+      << "one row wants 2, two rows want 1; k stay";
+}
+
+TEST(DenyRank, EveryRowLosesThatRankAndTakesItsNext) {
+  auto c = random_case(4, 6, {.experts = 64, .top_k = 8}, PolicyKind::kDenyRank);
+  c.exact = {0, 0, 1, 0, 0, 0};
+  for (const std::uint32_t rank : {1U, 3U, 8U}) {
+    c.policy.keep = rank;
+    const auto plan = c.plan();
+    for (std::uint32_t r = 0; r < 6; ++r) {
+      auto expected = exact_top(c.row(r), 9);
+      if (r == 2)
+        expected.pop_back();
+      else
+        expected.erase(expected.begin() + (rank - 1));
+      EXPECT_TRUE(std::ranges::equal(experts_of(plan, r), expected)) << "row " << r << " rank " << rank;
+    }
+    EXPECT_EQ(plan.stats.remapped, 5u);
+    expect_transpose_agrees(plan);
+  }
+}
+
+TEST(DenyRank, WithNothingElseToTakeARowKeepsItsOwn) {
+  auto c = random_case(4, 6, {.experts = 4, .top_k = 4}, PolicyKind::kDenyRank);
+  EXPECT_EQ(c.plan().stats.remapped, 0u);
+}
+
 }  // namespace
 }  // namespace lynx
