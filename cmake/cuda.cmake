@@ -20,6 +20,10 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo -DNDEBUG")
+# CUDA 13 has no nvToolsExt any more, and the module of CMake 3.25 as released sets a property on it unseen.
+if(NOT TARGET CUDA::nvToolsExt)
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit 13 REQUIRED)
 
 # lynx_cuda_library(NAME SOURCES... DEPS...): as lynx_library, with .cu files among the sources.
