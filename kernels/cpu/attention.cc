@@ -10,6 +10,14 @@
 namespace lynx {
 namespace {
 
+// One layer of the pool, as the step's rows see it.
+struct PagedKv {
+  std::byte* pool;
+  const PageLayout* layout;
+  std::uint32_t layer;
+  std::span<const SequenceRows> sequences;
+};
+
 constexpr std::uint32_t kGroupRows = 32;  // query rows that a group aims for
 
 struct Heads {
@@ -18,7 +26,7 @@ struct Heads {
 };
 
 struct Group {
-  const KvSequence* sequence;
+  const SequenceRows* sequence;
   std::uint32_t kv_head, first, positions;  // rows [first, first + positions) of the sequence
 
   // Products, roughly: what balances the workers.
@@ -27,7 +35,7 @@ struct Group {
 
 template <typename Visit>
 void for_each_group(const PagedKv& kv, const Heads& heads, const Visit& visit) {
-  for (const KvSequence& sequence : kv.sequences) {
+  for (const SequenceRows& sequence : kv.sequences) {
     for (std::uint32_t head = 0; head < heads.kv; ++head) {
       for (std::uint32_t first = 0; first < sequence.rows; first += heads.group_positions()) {
         visit(Group{&sequence, head, first, std::min(heads.group_positions(), sequence.rows - first)});
@@ -93,10 +101,19 @@ void store_token(std::byte* to, const float* values, std::uint32_t count, KvDtyp
 
 }  // namespace
 
-void CpuBackend::write_kv(const PagedKv& kv, TensorView k, TensorView v) {
-  const PageLayout& layout = *kv.layout;
+void CpuBackend::rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v,
+                                const HeadNorms& norms, const RopeTable& rope) {
+  norm_rope(q, norms.q, norms.eps, rope);
+  norm_rope(k, norms.k, norms.eps, rope);
+  write_kv(layer, k, v);
+  if (step_.kv_ready) step_.kv_ready(layer);
+}
+
+void CpuBackend::write_kv(std::uint32_t layer, TensorView k, TensorView v) {
+  const PageLayout& layout = step_.kv->layout();
+  std::byte* const pool = step_.kv->host();
   LYNX_CHECK(k.cols == layout.kv_heads * layout.head_dim && v.cols == k.cols, "write_kv: shapes");
-  for (const KvSequence& sequence : kv.sequences) {
+  for (const SequenceRows& sequence : step_.batch.sequences) {
     LYNX_CHECK(layout.blocks_for(sequence.context + sequence.rows) <= sequence.blocks.size(),
                "write_kv: block table too short");
     for (std::uint32_t i = 0; i < sequence.rows; ++i) {
@@ -105,18 +122,19 @@ void CpuBackend::write_kv(const PagedKv& kv, TensorView k, TensorView v) {
       const std::uint32_t slot = position % layout.block_tokens;
       LYNX_CHECK(block < layout.blocks, "write_kv: block outside the pool");
       const std::size_t row = std::size_t{sequence.first_row} + i;
-      store_token(kv.pool + layout.k_offset(kv.layer, block, slot), k.f32_row(row), k.cols, layout.dtype);
-      store_token(kv.pool + layout.v_offset(kv.layer, block, slot), v.f32_row(row), v.cols, layout.dtype);
+      store_token(pool + layout.k_offset(layer, block, slot), k.f32_row(row), k.cols, layout.dtype);
+      store_token(pool + layout.v_offset(layer, block, slot), v.f32_row(row), v.cols, layout.dtype);
     }
   }
 }
 
-void CpuBackend::paged_attention(TensorView out, TensorView q, const PagedKv& kv) {
-  const PageLayout& layout = *kv.layout;
+void CpuBackend::attention(TensorView out, TensorView q, std::uint32_t layer) {
+  const PageLayout& layout = step_.kv->layout();
+  const PagedKv kv{step_.kv->host(), &layout, layer, step_.batch.sequences};
   const Heads heads{layout.head_dim, layout.kv_heads, q.cols / (layout.head_dim * layout.kv_heads)};
-  LYNX_CHECK(out.cols == q.cols && q.cols == heads.size * heads.kv * heads.per_kv, "paged_attention: shapes");
+  LYNX_CHECK(out.cols == q.cols && q.cols == heads.size * heads.kv * heads.per_kv, "attention: shapes");
   LYNX_CHECK(heads.size % kLanes == 0 && heads.per_kv >= 1 && heads.per_kv <= kAttentionRows,
-             "paged_attention: heads");
+             "attention: heads");
 
   std::uint64_t total = 0;
   for_each_group(kv, heads, [&](const Group& group) { total += group.cost(); });

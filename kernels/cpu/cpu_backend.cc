@@ -49,10 +49,28 @@ std::unique_ptr<ExpertWeights> CpuBackend::load_experts(std::span<const ExpertTe
   return std::make_unique<PackedExperts>(experts);
 }
 
-void CpuBackend::route(ExpertPlan& plan, TensorView logits, const RouterShape& shape,
-                       const RoutePolicy& policy, const RowMask& rows) {
-  LYNX_CHECK(logits.stride == logits.cols && logits.cols == shape.experts, "router logits are dense [T, E]");
-  route_reference(plan, {logits.f32_row(0), std::size_t{logits.rows} * logits.cols}, shape, policy, rows);
+std::unique_ptr<KvPool> CpuBackend::attach_kv(const PageLayout& layout, std::span<std::byte> host) {
+  return std::make_unique<KvPool>(layout, host);
+}
+
+std::unique_ptr<RoutingPlans> CpuBackend::make_plans(const RouterShape& shape, std::uint32_t,
+                                                     std::uint32_t layers) {
+  auto plans = std::make_unique<CpuPlans>();
+  plans->shape = shape;
+  plans->layers.resize(layers);
+  return plans;
+}
+
+void CpuBackend::route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) {
+  auto& out = static_cast<CpuPlans&>(plans);
+  LYNX_CHECK(logits.stride == logits.cols && logits.cols == out.shape.experts,
+             "router logits are dense [T, E]");
+  route_reference(out.layers.at(layer), {logits.f32_row(0), std::size_t{logits.rows} * logits.cols},
+                  out.shape, step_.batch.policy, {step_.live, step_.batch.exact_rows});
+}
+
+void CpuBackend::read_plan(const RoutingPlans& plans, std::uint32_t layer, ExpertPlan& out) {
+  out = static_cast<const CpuPlans&>(plans).layers.at(layer);
 }
 
 }  // namespace lynx

@@ -25,40 +25,68 @@ struct CpuScratch {
   std::vector<PerWorker> workers;
 };
 
+struct CpuPlans final : RoutingPlans {
+  RouterShape shape;
+  std::vector<ExpertPlan> layers;
+};
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(unsigned threads, const MicroKernels& micro);
 
   std::string description() const override;
+  std::string kv_path() const override { return "shared memory"; }
+  bool overlaps() const override { return false; }
+  Dtype matmul_input() const override { return Dtype::kF32; }
+  std::uint64_t memory_held() const override { return 0; }
 
   Tensor allocate(Dtype dtype, std::uint32_t rows, std::uint32_t cols) override;
   Tensor upload(const HostTensor& tensor, Dtype as) override;
   std::unique_ptr<Matrix> load_matrix(std::span<const HostTensor> parts) override;
   std::unique_ptr<ExpertWeights> load_experts(std::span<const ExpertTensors> experts) override;
+  std::unique_ptr<KvPool> attach_kv(const PageLayout& layout, std::span<std::byte> host) override;
+  std::unique_ptr<RoutingPlans> make_plans(const RouterShape& shape, std::uint32_t max_rows,
+                                           std::uint32_t layers) override;
+  StepShape reserve(const StepLimits& limits) override { return {limits.rows, limits.logit_rows}; }
 
-  void embed(TensorView out, std::span<const TokenId> tokens, TensorView table) override;
-  void gather_rows(TensorView out, TensorView x, std::span<const std::uint32_t> rows) override;
+  void import_kv(KvPool&, std::span<const BlockId>) override {}
+  void run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready, const Operations& operations) override;
+  void collect(StepResult& result, const RoutingPlans& plans) override;
+
+  void embed(TensorView out, TensorView table) override;
+  void gather_rows(TensorView out, TensorView x) override;
   void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) override;
   void matmul(TensorView out, TensorView x, const Matrix& w) override;
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override;
-  void norm_rope(TensorView heads, TensorView weight, float eps, const RopeTable& rope,
-                 std::span<const std::uint32_t> positions) override;
-  void write_kv(const PagedKv& kv, TensorView k, TensorView v) override;
-  void paged_attention(TensorView out, TensorView q, const PagedKv& kv) override;
-  void route(ExpertPlan& plan, TensorView logits, const RouterShape& shape, const RoutePolicy& policy,
-             const RowMask& rows) override;
-  void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const ExpertPlan& plan) override;
+  void rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v, const HeadNorms& norms,
+                      const RopeTable& rope) override;
+  void attention(TensorView out, TensorView q, std::uint32_t layer) override;
+  void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) override;
+  void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
+                   std::uint32_t layer) override;
+  void sample(TensorView logits) override;
 
-  void read_back(std::span<float> host, TensorView x) override;
-
-  void synchronize() override {}
+  void read_plan(const RoutingPlans& plans, std::uint32_t layer, ExpertPlan& out) override;
 
  private:
   void matmul_with(Epilogue epilogue, TensorView out, TensorView x, const Matrix& w);
+  void norm_rope(TensorView heads, TensorView weight, float eps, const RopeTable& rope);
+  void write_kv(std::uint32_t layer, TensorView k, TensorView v);
+
+  // The step under way.
+  struct Step {
+    StepBatch batch;
+    KvPool* kv = nullptr;
+    KvReady kv_ready;
+    std::vector<std::uint32_t> positions;  // [T]
+    std::vector<std::uint8_t> live;        // [T] ones: there is no padding here
+    std::vector<float> logits;             // [R, V]
+  };
 
   const MicroKernels& micro_;
   ThreadPool pool_;
   CpuScratch scratch_;
+  Step step_;
 };
 
 }  // namespace lynx

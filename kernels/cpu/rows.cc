@@ -14,7 +14,8 @@ bool worth_sharing(TensorView x) { return std::size_t{x.rows} * x.cols >= kParal
 
 }  // namespace
 
-void CpuBackend::embed(TensorView out, std::span<const TokenId> tokens, TensorView table) {
+void CpuBackend::embed(TensorView out, TensorView table) {
+  const std::span<const TokenId> tokens = step_.batch.tokens;
   LYNX_CHECK(out.rows == tokens.size() && out.cols == table.cols && table.dtype == Dtype::kBf16,
              "embed: shapes");
   for (std::size_t t = 0; t < tokens.size(); ++t) {
@@ -23,17 +24,13 @@ void CpuBackend::embed(TensorView out, std::span<const TokenId> tokens, TensorVi
   }
 }
 
-void CpuBackend::gather_rows(TensorView out, TensorView x, std::span<const std::uint32_t> rows) {
+void CpuBackend::gather_rows(TensorView out, TensorView x) {
+  const std::span<const std::uint32_t> rows = step_.batch.logit_rows;
   LYNX_CHECK(out.rows == rows.size() && out.cols == x.cols, "gather_rows: shapes");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     LYNX_CHECK(rows[i] < x.rows, "gather_rows: row outside the batch");
     std::copy_n(x.f32_row(rows[i]), x.cols, out.f32_row(i));
   }
-}
-
-void CpuBackend::read_back(std::span<float> host, TensorView x) {
-  LYNX_CHECK(host.size() == std::size_t{x.rows} * x.cols, "read_back: shapes");
-  for (std::size_t t = 0; t < x.rows; ++t) std::copy_n(x.f32_row(t), x.cols, host.data() + t * x.cols);
 }
 
 void CpuBackend::rms_norm(TensorView out, TensorView x, TensorView weight, float eps) {
@@ -46,8 +43,8 @@ void CpuBackend::rms_norm(TensorView out, TensorView x, TensorView weight, float
   });
 }
 
-void CpuBackend::norm_rope(TensorView heads, TensorView weight, float eps, const RopeTable& rope,
-                           std::span<const std::uint32_t> positions) {
+void CpuBackend::norm_rope(TensorView heads, TensorView weight, float eps, const RopeTable& rope) {
+  const std::span<const std::uint32_t> positions = step_.positions;
   const std::uint32_t size = weight.cols;
   LYNX_CHECK(heads.cols % size == 0 && size % kLanes == 0 && rope.values.cols == size, "norm_rope: shapes");
   LYNX_CHECK(heads.rows == positions.size(), "norm_rope: one position per row");

@@ -40,7 +40,7 @@ BenchBatch::BenchBatch(Model& model, KvDtype kv, std::uint32_t sequences, std::u
   next_.resize(sequences);
 }
 
-double BenchBatch::forward(const ForwardBatch& batch) {
+double BenchBatch::forward(const StepBatch& batch) {
   const auto start = std::chrono::steady_clock::now();
   model_.forward(batch, cache_, result_, nullptr);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -71,7 +71,7 @@ double BenchBatch::step(const RoutePolicy& policy) {
   std::vector<std::uint32_t> rows(next_.size());
   std::iota(rows.begin(), rows.end(), 0);
   for (const std::uint32_t row : rows) sequences.push_back({row, 1, context_, blocks_[row]});
-  const double seconds = forward({next_, sequences, rows, {}, policy});
+  const double seconds = forward({next_, sequences, rows, {}, policy, {}, true});
   ++context_;
   const std::size_t vocab = model_.config().vocab;
   for (const std::uint32_t row : rows) {

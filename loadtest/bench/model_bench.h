@@ -36,21 +36,21 @@ class BenchBatch {
   // One greedy token for each sequence; returns the seconds spent in the model.
   double step(const RoutePolicy& policy);
 
-  const ForwardResult& result() const { return result_; }
+  const StepResult& result() const { return result_; }
   std::uint32_t context() const { return context_; }
   // Bytes that the last step read: dense weights, the active experts, and the keys and values of every
   // sequence.
   double step_bytes() const;
 
  private:
-  double forward(const ForwardBatch& batch);
+  double forward(const StepBatch& batch);
 
   Model& model_;
   KvCache cache_;
   std::vector<std::vector<BlockId>> blocks_;
   std::vector<TokenId> next_;  // last token of each sequence
   std::uint32_t context_ = 0;  // tokens of each sequence in the cache
-  ForwardResult result_;
+  StepResult result_;
 };
 
 }  // namespace lynx

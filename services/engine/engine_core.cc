@@ -1,7 +1,10 @@
 #include "services/engine/engine_core.h"
 
 #include <exception>
+#include <span>
 #include <utility>
+
+#include "common/core/log.h"
 
 namespace lynx {
 namespace {
@@ -27,56 +30,124 @@ class LayerReporter final : public LayerObserver {
 
 }  // namespace
 
+struct EngineCore::Flight {
+  StepPlan plan;
+  std::set<SequenceId> batch;
+  std::unique_ptr<LayerReporter> reporter;
+  StepDone done;
+};
+
 EngineCore::EngineCore(const EngineConfig& config, Model& model, KvCache& cache, const Clock& clock,
                        EngineMetrics& metrics, Emit emit)
     : config_(config),
       model_(model),
+      cache_(cache),
+      overlaps_(model.traits().overlaps),
       clock_(clock),
       metrics_(metrics),
       emit_(std::move(emit)),
       scheduler_(config.limits),
       runner_(model, cache, config.policy) {}
 
-void EngineCore::apply(EngineCommand command) {
-  if (auto* admit = std::get_if<AdmitSequence>(&command)) {
-    scheduler_.add(std::move(admit->sequence));
-    return;
+EngineCore::~EngineCore() {
+  if (!flight_) return;
+  try {
+    StepResult ignored;
+    model_.collect(ignored);
+  } catch (const std::exception& e) {
+    log::warn("the last step failed: {}", e.what());
   }
-  end(std::get<CancelSequence>(command).id, {ErrorCode::kCancelled, "cancelled"});
+}
+
+void EngineCore::apply(EngineCommand command) {
+  if (auto* admitted = std::get_if<AdmitSequence>(&command)) return admit(std::move(admitted->sequence));
+  const SequenceId id = std::get<CancelSequence>(command).id;
+  if (flight_ && flight_->batch.contains(id)) {
+    cancelled_.insert(id);
+  } else {
+    end(id, {ErrorCode::kCancelled, "cancelled"});
+  }
+}
+
+void EngineCore::admit(Sequence sequence) {
+  const SequenceId id = sequence.id;
+  const std::uint32_t blocks = cache_.layout().blocks_for(sequence.cached);
+  scheduler_.add(std::move(sequence));
+  if (blocks == 0) return;
+  try {  // its KV came from elsewhere
+    model_.import_kv(cache_, std::span(scheduler_.find(id)->blocks).first(blocks));
+  } catch (const std::exception& e) {
+    end(id, {ErrorCode::kInternal, std::string("the KV did not reach the device: ") + e.what()});
+  }
 }
 
 void EngineCore::step() {
-  StepDone done;
-  done.step = ++steps_;
-  done.started = clock_.now();
-  StepPlan plan = scheduler_.plan(done.started);
-  for (const SequenceId id : plan.expired)
-    end(id, {ErrorCode::kDeadlineExceeded, "the request's deadline has passed"});
-  done.phase = plan.phase;
-  done.sequences = static_cast<std::uint32_t>(plan.slices.size());
-  if (!plan.slices.empty()) execute(plan, done);
-  done.finished = clock_.now();
+  if (!flight_) launch();
+  StepDone done = land();
+  if (overlaps_ && !lost_) launch();
   done.ended = std::exchange(ended_, {});
   if (done.sequences > 0 || !done.ended.empty()) emit_(std::move(done));
+  if (lost_) std::rethrow_exception(lost_);
 }
 
-void EngineCore::execute(const StepPlan& plan, StepDone& done) {
-  std::vector<SequenceId> batch;
-  for (const StepSlice& slice : plan.slices) batch.push_back(slice.sequence->id);
+void EngineCore::launch() {
+  auto flight = std::make_unique<Flight>();
+  StepDone& done = flight->done;
+  done.started = clock_.now();
+  flight->plan = scheduler_.plan(done.started);
+  const StepPlan& plan = flight->plan;
+  for (const SequenceId id : plan.expired)
+    end(id, {ErrorCode::kDeadlineExceeded, "the request's deadline has passed"});
+  if (plan.slices.empty()) return;
+  done.phase = plan.phase;
+  done.sequences = static_cast<std::uint32_t>(plan.slices.size());
+  for (const StepSlice& slice : plan.slices) flight->batch.insert(slice.sequence->id);
+  if (config_.report_layers && plan.phase == Phase::kPrefill)
+    flight->reporter = std::make_unique<LayerReporter>(plan, clock_, emit_);
   try {
-    LayerReporter reporter(plan, clock_, emit_);
-    const bool report = config_.report_layers && plan.phase == Phase::kPrefill;
-    StepOutcome outcome = runner_.run(plan, report ? &reporter : nullptr);
+    runner_.launch(plan, flight->reporter.get());
+    flight_ = std::move(flight);
+  } catch (const std::exception& e) {
+    end_batch(*flight, e);
+  }
+}
+
+StepDone EngineCore::land() {
+  StepDone done;
+  if (const std::unique_ptr<Flight> flight = std::exchange(flight_, nullptr)) {
+    collect(*flight);
+    done = std::move(flight->done);
+  } else {
+    done.started = clock_.now();
+  }
+  done.step = ++steps_;
+  done.finished = clock_.now();
+  return done;
+}
+
+void EngineCore::collect(Flight& flight) {
+  StepDone& done = flight.done;
+  try {
+    StepOutcome outcome = runner_.collect(flight.plan);
     done.work = outcome.work;
     done.rows = outcome.rows;
-    metrics_.observe_step(plan.phase, done.sequences, outcome, model_.config().expert_bytes(),
+    metrics_.observe_step(flight.plan.phase, done.sequences, outcome, model_.config().expert_bytes(),
                           seconds(clock_.now() - done.started));
-    for (SampledRow& row : outcome.sampled) settle(std::move(row), done);
+    for (const SequenceId id : std::exchange(cancelled_, {})) end(id, {ErrorCode::kCancelled, "cancelled"});
+    for (SampledRow& row : outcome.sampled)
+      if (scheduler_.find(row.sequence) != nullptr) settle(std::move(row), done);
   } catch (const std::exception& e) {
-    // No memory for this batch: its sequences end with the cause, the worker lives.
-    for (const SequenceId id : batch)
-      end(id, {ErrorCode::kInternal, std::string("the step failed: ") + e.what()});
+    cancelled_.clear();
+    end_batch(flight, e);
   }
+}
+
+// No memory for this batch, or no device any more: its sequences end with the cause. After a want of memory
+// the worker lives on.
+void EngineCore::end_batch(const Flight& flight, const std::exception& why) {
+  for (const SequenceId id : flight.batch)
+    end(id, {ErrorCode::kInternal, std::string("the step failed: ") + why.what()});
+  if (dynamic_cast<const DeviceLost*>(&why) != nullptr) lost_ = std::current_exception();
 }
 
 void EngineCore::settle(SampledRow row, StepDone& done) {

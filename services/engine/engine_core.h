@@ -1,8 +1,13 @@
 // The engine without its thread: applies commands and makes steps. Deterministic, so tests drive it by hand.
+// On a model that overlaps, the next step is planned and launched before the events of the last one go out,
+// so that the device works while they are sent.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 
 #include "common/core/clock.h"
 #include "services/engine/engine_messages.h"
@@ -28,25 +33,39 @@ class EngineCore {
   EngineCore(const EngineConfig& config, Model& model, KvCache& cache, const Clock& clock,
              EngineMetrics& metrics, Emit emit);
 
-  void apply(EngineCommand command);  // takes effect with the next step
+  ~EngineCore();  // waits for the step under way
+
+  void apply(EngineCommand command);  // takes effect with the next step to be launched
   bool idle() const { return scheduler_.size() == 0 && ended_.empty(); }
 
-  // One step, and one StepDone for it; also when all there is to report are ends.
+  // Finishes one step, and emits one StepDone for it; also when all there is to report are ends. Throws
+  // DeviceLost, after the batch's ends are emitted.
   void step();
 
  private:
-  void execute(const StepPlan& plan, StepDone& done);
+  struct Flight;  // a step that is launched and not yet collected
+
+  void admit(Sequence sequence);
+  void launch();
+  StepDone land();
+  void collect(Flight& flight);
   void settle(SampledRow row, StepDone& done);
   void end(SequenceId id, Status why);
+  void end_batch(const Flight& flight, const std::exception& why);
 
   const EngineConfig config_;
   Model& model_;
+  KvCache& cache_;
+  const bool overlaps_;
   const Clock& clock_;
   EngineMetrics& metrics_;
   const Emit emit_;
   BatchScheduler scheduler_;
   StepRunner runner_;
   std::vector<SequenceEnded> ended_;  // to be reported with the next StepDone
+  std::unique_ptr<Flight> flight_;
+  std::set<SequenceId> cancelled_;  // of the flight: they end when it lands
+  std::exception_ptr lost_;         // the device is gone
   std::uint64_t steps_ = 0;
 };
 

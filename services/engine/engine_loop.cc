@@ -39,7 +39,12 @@ void EngineLoop::run() {
   while (!commands_.closed()) {
     for (EngineCommand& command : core.idle() ? commands_.wait_drain(kIdleWait) : commands_.drain())
       core.apply(std::move(command));
-    if (!core.idle()) core.step();
+    if (core.idle()) continue;
+    try {
+      core.step();
+    } catch (const DeviceLost& e) {
+      return emit(ModelFailed{e.what()});
+    }
   }
 }
 
@@ -47,7 +52,9 @@ std::unique_ptr<Model> EngineLoop::load() {
   const Clock::time_point start = wiring_.clock->now();
   try {
     std::unique_ptr<Model> model = wiring_.load();
-    emit(ModelReady{model->config(), model->fingerprint(), seconds(wiring_.clock->now() - start)});
+    model->attach(*wiring_.cache);
+    emit(ModelReady{model->config(), model->fingerprint(), model->traits(),
+                    seconds(wiring_.clock->now() - start)});
     return model;
   } catch (const std::exception& e) {
     emit(ModelFailed{e.what()});

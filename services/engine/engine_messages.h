@@ -29,9 +29,10 @@ using EngineCommand = std::variant<AdmitSequence, CancelSequence>;
 struct ModelReady {
   ModelConfig config;
   std::uint64_t fingerprint = 0;
+  ModelTraits traits;
   double load_seconds = 0;
 };
-struct ModelFailed {
+struct ModelFailed {  // it did not load, or its device is gone: the engine has ended
   std::string message;
 };
 

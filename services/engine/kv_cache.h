@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "common/kv/page_layout.h"
+#include "kernels/backend.h"
 
 namespace lynx {
 
@@ -26,12 +28,16 @@ class KvCache {
   }
   std::byte* at(std::size_t offset) { return data_.get() + offset; }
 
+  KvPool* device() const { return device_.get(); }  // null: no model has attached it
+  void set_device(std::unique_ptr<KvPool> pool) { device_ = std::move(pool); }
+
  private:
   struct Free {
     void operator()(std::byte* p) const;
   };
   PageLayout layout_;
   std::unique_ptr<std::byte[], Free> data_;
+  std::unique_ptr<KvPool> device_;  // goes before the bytes that it refers to
 };
 
 }  // namespace lynx

@@ -9,6 +9,7 @@
 #include "common/kv/page_layout.h"
 #include "common/text/token.h"
 #include "kernels/lynx/policy.h"
+#include "kernels/step.h"
 
 namespace lynx {
 
@@ -26,27 +27,6 @@ struct ModelConfig {         // from config.json and generation_config.json
   std::size_t expert_bytes() const;  // of one expert in one layer, as stored (bf16): gate, up and down
 };
 
-// Rows of one sequence are consecutive in the batch and consecutive in position.
-struct SequenceRows {
-  std::uint32_t first_row = 0;
-  std::uint32_t rows = 0;
-  std::uint32_t context = 0;        // tokens of the sequence already in the cache: position of the first row
-  std::span<const BlockId> blocks;  // its block table; covers context + rows tokens
-};
-
-struct ForwardBatch {
-  std::span<const TokenId> tokens;            // [T]
-  std::span<const SequenceRows> sequences;    // cover rows 0..T-1
-  std::span<const std::uint32_t> logit_rows;  // [R] rows whose logits are wanted, ascending
-  std::span<const std::uint8_t> exact_rows;   // [T] or empty: rows that keep their full top-k
-  RoutePolicy policy;                         // kOff in prefill, always
-};
-
-struct ForwardResult {
-  std::vector<float> logits;      // [R, vocab]
-  std::vector<PlanStats> layers;  // [layers]
-};
-
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
@@ -56,15 +36,36 @@ class LayerObserver {
 
 class KvCache;  // services/engine/kv_cache.h
 
-// One engine thread calls forward; a row's result does not depend on the other rows of the batch when policy
-// is kOff.
+struct ModelTraits {
+  bool overlaps = false;  // launch returns while a device works
+  std::string device;     // "cpu avx512, 2 threads"
+  std::string kv_path;    // how KV gets between the cache and the device
+};
+
+// One engine thread calls. A step is launched, then collected; what the batch points to and the observer stay
+// until then, and the observer is called in either. A row's result does not depend on the other rows of the
+// batch when the policy is kOff.
 class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelConfig& config() const = 0;
   virtual std::uint64_t fingerprint() const = 0;  // config and weights
-  virtual void forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
-                       LayerObserver* observer) = 0;
+  virtual ModelTraits traits() const = 0;
+
+  // Takes what device memory the cache needs; a cache not attached is attached by its first step.
+  virtual void attach(KvCache& cache) = 0;
+  // Blocks that somebody else wrote: to be called before the first step that reads them.
+  virtual void import_kv(KvCache& cache, std::span<const BlockId> blocks) = 0;
+
+  virtual void launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) = 0;
+  virtual void collect(StepResult& result) = 0;
+  void forward(const StepBatch& batch, KvCache& cache, StepResult& result, LayerObserver* observer) {
+    launch(batch, cache, observer);
+    collect(result);
+  }
+
+  // For laboratories: the plan of one layer of the step collected last.
+  virtual void read_plan(std::uint32_t layer, ExpertPlan& plan) = 0;
 };
 
 }  // namespace lynx

@@ -13,21 +13,25 @@
 namespace lynx {
 namespace {
 
-// Activations of one step; grow to the largest batch seen and are then reused.
+// Activations of one step, for the largest one. The input of a matrix product has the device's type, the rest
+// is f32.
 struct Activations {
   Tensor hidden;    // [T, H] the residual stream
-  Tensor normed;    // [T, H]
+  Tensor normed;    // [T, H] input of products
   Tensor qkv;       // [T, (Hq + 2 Hkv) D]
-  Tensor attended;  // [T, Hq D]
+  Tensor attended;  // [T, Hq D] input of a product
   Tensor router;    // [T, E]
-  Tensor last;      // [R, H]
+  Tensor last;      // [R, H] rows whose logits are wanted
+  Tensor final;     // [R, H] input of the head
   Tensor logits;    // [R, V]
 };
 
 class MoeTransformer final : public Model {
  public:
-  MoeTransformer(const ModelConfig& config, TensorSource& source, std::unique_ptr<Backend> backend)
+  MoeTransformer(const ModelConfig& config, TensorSource& source, std::unique_ptr<Backend> backend,
+                 const ModelOptions& options)
       : config_(config), backend_(std::move(backend)), weights_(load_weights(config, source, *backend_)) {
+    reserve(options.max_rows, options.max_logit_rows);
     Fingerprint hash;
     for (const std::uint32_t size :
          {config.vocab, config.hidden, config.layers, config.q_heads, config.kv_heads, config.head_dim,
@@ -44,34 +48,52 @@ class MoeTransformer final : public Model {
   const ModelConfig& config() const override { return config_; }
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
-  void forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
-               LayerObserver* observer) override;
+  ModelTraits traits() const override {
+    return {backend_->overlaps(), backend_->description(), backend_->kv_path()};
+  }
+
+  void attach(KvCache& cache) override;
+  void import_kv(KvCache& cache, std::span<const BlockId> blocks) override {
+    attach(cache);
+    backend_->import_kv(*cache.device(), blocks);
+  }
+  void launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) override;
+  void collect(StepResult& result) override { backend_->collect(result, *plans_); }
+  void read_plan(std::uint32_t layer, ExpertPlan& plan) override {
+    backend_->read_plan(*plans_, layer, plan);
+  }
 
  private:
-  void prepare(const ForwardBatch& batch, const PageLayout& layout);
+  void reserve(std::uint32_t rows, std::uint32_t logit_rows);
+  void check(const StepBatch& batch) const;
+  void forward_rows(const StepShape& shape);
 
   const ModelConfig config_;
   const std::unique_ptr<Backend> backend_;
   const MoeWeights weights_;
   std::uint64_t fingerprint_ = 0;
-
   Activations act_;
-  std::vector<std::uint32_t> positions_;  // [T]
-  std::vector<KvSequence> sequences_;
-  std::vector<std::uint8_t> live_;  // [T] ones: no padding rows here
-  ExpertPlan plan_;
+  std::unique_ptr<RoutingPlans> plans_;
 };
 
-void MoeTransformer::forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
-                             LayerObserver* observer) {
-  prepare(batch, cache.layout());
-  const auto t = static_cast<std::uint32_t>(batch.tokens.size());
-  const auto r = static_cast<std::uint32_t>(batch.logit_rows.size());
+void MoeTransformer::launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) {
+  check(batch);
+  attach(cache);
+  const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
+  const auto logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
+  if (rows > act_.hidden.view.rows || logit_rows > act_.logits.view.rows) reserve(rows, logit_rows);
+  Backend::KvReady kv_ready;
+  if (observer != nullptr) kv_ready = [observer](std::uint32_t layer) { observer->layer_done(layer); };
+  backend_->run_step(batch, *cache.device(), std::move(kv_ready),
+                     [this](const StepShape& shape) { forward_rows(shape); });
+}
+
+// The forward pass, from the rows that the backend holds to the tokens that it samples.
+void MoeTransformer::forward_rows(const StepShape& shape) {
+  const std::uint32_t t = shape.rows;
   const std::uint32_t q_size = config_.q_heads * config_.head_dim;
   const std::uint32_t kv_size = config_.kv_heads * config_.head_dim;
   const float eps = config_.rms_eps;
-  result.layers.resize(config_.layers);
-  result.logits.resize(std::size_t{r} * config_.vocab);
   const RopeTable rope{weights_.rope.view};
 
   const TensorView x = act_.hidden.view.first_rows(t);           // [T, H]
@@ -83,71 +105,74 @@ void MoeTransformer::forward(const ForwardBatch& batch, KvCache& cache, ForwardR
   const TensorView attended = act_.attended.view.first_rows(t);  // [T, Hq D]
   const TensorView router = act_.router.view.first_rows(t);      // [T, E]
 
-  backend_->embed(x, batch.tokens, weights_.embedding.view);
+  backend_->embed(x, weights_.embedding.view);
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
     const LayerWeights& w = weights_.layers[layer];
-    const PagedKv kv{cache.bytes().data(), &cache.layout(), layer, sequences_};
 
     backend_->rms_norm(normed, x, w.attention_norm.view, eps);
     backend_->matmul(qkv, normed, *w.qkv);
-    backend_->norm_rope(q, w.q_norm.view, eps, rope, positions_);
-    backend_->norm_rope(k, w.k_norm.view, eps, rope, positions_);
-    backend_->write_kv(kv, k, v);
-    if (observer != nullptr) {
-      backend_->synchronize();
-      observer->layer_done(layer);
-    }
-    backend_->paged_attention(attended, q, kv);
+    backend_->rope_and_store(layer, q, k, v, {w.q_norm.view, w.k_norm.view, eps}, rope);
+    backend_->attention(attended, q, layer);
     backend_->matmul_add(x, attended, *w.o);
 
     backend_->rms_norm(normed, x, w.mlp_norm.view, eps);
     backend_->matmul(router, normed, *w.router);
-    backend_->route(plan_, router, config_.router, batch.policy, {live_, batch.exact_rows});
-    result.layers[layer] = plan_.stats;
-    backend_->experts_add(x, normed, *w.experts, plan_);
+    backend_->route(*plans_, layer, router);
+    backend_->experts_add(x, normed, *w.experts, *plans_, layer);
   }
-  if (r == 0) return;
+  if (shape.logit_rows == 0) return;
 
-  const TensorView last = act_.last.view.first_rows(r);      // [R, H]
-  const TensorView logits = act_.logits.view.first_rows(r);  // [R, V]
-  backend_->gather_rows(last, x, batch.logit_rows);
-  backend_->rms_norm(last, last, weights_.final_norm.view, eps);
-  backend_->matmul(logits, last, *weights_.lm_head);
-  backend_->read_back(result.logits, logits);
+  const TensorView last = act_.last.view.first_rows(shape.logit_rows);      // [R, H]
+  const TensorView final = act_.final.view.first_rows(shape.logit_rows);    // [R, H]
+  const TensorView logits = act_.logits.view.first_rows(shape.logit_rows);  // [R, V]
+  backend_->gather_rows(last, x);
+  backend_->rms_norm(final, last, weights_.final_norm.view, eps);
+  backend_->matmul(logits, final, *weights_.lm_head);
+  backend_->sample(logits);
 }
 
-// Checks the batch against the cache, and makes room for it.
-void MoeTransformer::prepare(const ForwardBatch& batch, const PageLayout& layout) {
-  const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
-  LYNX_CHECK(rows > 0, "a batch has rows");
+void MoeTransformer::check(const StepBatch& batch) const {
+  LYNX_CHECK(!batch.tokens.empty(), "a batch has rows");
+  LYNX_CHECK(batch.exact_rows.empty() || batch.exact_rows.size() == batch.tokens.size(),
+             "exact_rows has one flag per row");
+  LYNX_CHECK(batch.sampling.empty() || batch.sampling.size() == batch.logit_rows.size(),
+             "sampling has one record per logit row");
+  for (const SequenceRows& s : batch.sequences)
+    LYNX_CHECK(s.context + s.rows <= config_.context, "a sequence grew past the model's context");
+}
+
+void MoeTransformer::attach(KvCache& cache) {
+  if (cache.device() != nullptr) return;
+  const PageLayout& layout = cache.layout();
   LYNX_CHECK(layout.layers == config_.layers && layout.kv_heads == config_.kv_heads &&
                  layout.head_dim == config_.head_dim,
              "the KV cache belongs to another model");
-  LYNX_CHECK(batch.exact_rows.empty() || batch.exact_rows.size() == rows, "exact_rows has one flag per row");
-  positions_.clear();
-  sequences_.clear();
-  for (const SequenceRows& s : batch.sequences) {
-    LYNX_CHECK(s.first_row == positions_.size(), "the sequences cover the rows in order");
-    LYNX_CHECK(s.context + s.rows <= config_.context, "a sequence grew past the model's context");
-    for (std::uint32_t i = 0; i < s.rows; ++i) positions_.push_back(s.context + i);
-    sequences_.push_back({s.first_row, s.rows, s.context, s.blocks});
-  }
-  LYNX_CHECK(positions_.size() == rows, "the sequences cover every row");
-  live_.assign(rows, 1);
+  cache.set_device(backend_->attach_kv(layout, cache.bytes()));
+}
 
-  const auto grow = [&](Tensor& tensor, std::uint32_t needed, std::uint32_t cols) {
-    if (tensor.view.rows >= needed) return;
-    tensor = {};  // first free, then take
-    tensor = backend_->allocate(Dtype::kF32, std::max(needed, 16U), cols);
-  };
-  grow(act_.hidden, rows, config_.hidden);
-  grow(act_.normed, rows, config_.hidden);
-  grow(act_.qkv, rows, (config_.q_heads + 2 * config_.kv_heads) * config_.head_dim);
-  grow(act_.attended, rows, config_.q_heads * config_.head_dim);
-  grow(act_.router, rows, config_.router.experts);
-  const auto logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
-  grow(act_.last, logit_rows, config_.hidden);
-  grow(act_.logits, logit_rows, config_.vocab);
+void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
+  const StepLimits limits{.rows = std::max(rows, act_.hidden.view.rows),
+                          .logit_rows = std::max(logit_rows, act_.logits.view.rows),
+                          .context = config_.context,
+                          .q_heads = config_.q_heads,
+                          .kv_heads = config_.kv_heads,
+                          .head_dim = config_.head_dim,
+                          .vocab = config_.vocab};
+  act_ = {};  // first free, then take
+  plans_.reset();
+  const StepShape room = backend_->reserve(limits);
+  const Dtype input = backend_->matmul_input();
+  const std::uint32_t q_size = config_.q_heads * config_.head_dim;
+  const std::uint32_t kv_size = config_.kv_heads * config_.head_dim;
+  act_.hidden = backend_->allocate(Dtype::kF32, room.rows, config_.hidden);
+  act_.normed = backend_->allocate(input, room.rows, config_.hidden);
+  act_.qkv = backend_->allocate(Dtype::kF32, room.rows, q_size + 2 * kv_size);
+  act_.attended = backend_->allocate(input, room.rows, q_size);
+  act_.router = backend_->allocate(Dtype::kF32, room.rows, config_.router.experts);
+  act_.last = backend_->allocate(Dtype::kF32, room.logit_rows, config_.hidden);
+  act_.final = backend_->allocate(input, room.logit_rows, config_.hidden);
+  act_.logits = backend_->allocate(Dtype::kF32, room.logit_rows, config_.vocab);
+  plans_ = backend_->make_plans(config_.router, room.rows, config_.layers);
 }
 
 }  // namespace
@@ -163,8 +188,8 @@ PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uin
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
-                                  std::unique_ptr<Backend> backend) {
-  return std::make_unique<MoeTransformer>(config, source, std::move(backend));
+                                  std::unique_ptr<Backend> backend, const ModelOptions& options) {
+  return std::make_unique<MoeTransformer>(config, source, std::move(backend), options);
 }
 
 std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions& options) {
@@ -175,11 +200,11 @@ std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions&
   switch (options.load_format) {
     case LoadFormat::kSafetensors: {
       CheckpointFolder source(folder);
-      return make_model(config, source, std::move(backend));
+      return make_model(config, source, std::move(backend), options);
     }
     case LoadFormat::kDummy: {
       DummyTensors source(options.dummy_seed);
-      return make_model(config, source, std::move(backend));
+      return make_model(config, source, std::move(backend), options);
     }
   }
   return nullptr;

@@ -20,6 +20,9 @@ struct ModelOptions {
   BackendOptions backend;
   LoadFormat load_format = LoadFormat::kSafetensors;
   std::uint64_t dummy_seed = 0;
+  // Of the largest step that is to come: the buffers are made at load. A larger one makes them anew.
+  std::uint32_t max_rows = 16;
+  std::uint32_t max_logit_rows = 16;
 };
 
 // Reads, checks and packs everything; the files are closed when it returns. Throws std::runtime_error "file:
@@ -27,7 +30,7 @@ struct ModelOptions {
 std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions& options = {});
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
-                                  std::unique_ptr<Backend> backend);
+                                  std::unique_ptr<Backend> backend, const ModelOptions& options = {});
 
 // The pool that fits the model.
 PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,

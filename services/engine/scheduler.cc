@@ -18,6 +18,12 @@ std::optional<Sequence> BatchScheduler::remove(SequenceId id) {
   return out;
 }
 
+const Sequence* BatchScheduler::find(SequenceId id) const {
+  const auto found =
+      std::find_if(sequences_.begin(), sequences_.end(), [&](const auto& s) { return s->id == id; });
+  return found == sequences_.end() ? nullptr : found->get();
+}
+
 StepPlan BatchScheduler::plan(Clock::time_point now) {
   StepPlan plan;
   std::vector<Sequence*> prompts;

@@ -29,6 +29,7 @@ class Scheduler {
   virtual ~Scheduler() = default;
   virtual void add(Sequence sequence) = 0;
   virtual std::optional<Sequence> remove(SequenceId id) = 0;  // empty: unknown
+  virtual const Sequence* find(SequenceId id) const = 0;      // null: unknown; valid until it is removed
   virtual StepPlan plan(Clock::time_point now) = 0;  // pointers are valid until that sequence is removed
   virtual std::size_t size() const = 0;
 };
@@ -48,6 +49,7 @@ class BatchScheduler final : public Scheduler {
 
   void add(Sequence sequence) override;
   std::optional<Sequence> remove(SequenceId id) override;
+  const Sequence* find(SequenceId id) const override;
   StepPlan plan(Clock::time_point now) override;
   std::size_t size() const override { return sequences_.size(); }
 

@@ -3,12 +3,17 @@
 #include <utility>
 
 #include "common/core/check.h"
+#include "services/engine/counter_rng.h"
 
 namespace lynx {
 
-StepOutcome StepRunner::run(const StepPlan& plan, LayerObserver* observer) {
+void StepRunner::launch(const StepPlan& plan, LayerObserver* observer) {
   lay_out(plan);
-  model_.forward(batch_of(plan), cache_, result_, observer);
+  model_.launch(batch_of(plan), cache_, observer);
+}
+
+StepOutcome StepRunner::collect(const StepPlan& plan) {
+  model_.collect(result_);
   StepOutcome outcome;
   outcome.layers = result_.layers;
   outcome.rows = static_cast<std::uint32_t>(tokens_.size());
@@ -22,21 +27,26 @@ void StepRunner::lay_out(const StepPlan& plan) {
   rows_.clear();
   logit_rows_.clear();
   exact_.clear();
+  sampling_.clear();
   for (const auto& [sequence, rows] : plan.slices) {
     rows_.push_back({static_cast<std::uint32_t>(tokens_.size()), rows, sequence->cached, sequence->blocks});
     const auto first = sequence->tokens.begin() + sequence->cached;
     tokens_.insert(tokens_.end(), first, first + rows);
     exact_.insert(exact_.end(), rows, sequence->sampling.exact ? 1 : 0);
-    if (rows == sequence->uncached()) logit_rows_.push_back(static_cast<std::uint32_t>(tokens_.size()) - 1);
+    if (rows != sequence->uncached()) continue;
+    logit_rows_.push_back(static_cast<std::uint32_t>(tokens_.size()) - 1);
+    sampling_.push_back(sampling_of(*sequence));
   }
 }
 
-ForwardBatch StepRunner::batch_of(const StepPlan& plan) const {
-  ForwardBatch batch;
+StepBatch StepRunner::batch_of(const StepPlan& plan) const {
+  StepBatch batch;
   batch.tokens = tokens_;
   batch.sequences = rows_;
   batch.logit_rows = logit_rows_;
+  batch.sampling = sampling_;
   if (plan.phase == Phase::kDecode) {
+    batch.decode = true;
     batch.policy = policy_;
     batch.exact_rows = exact_;
   }
@@ -54,26 +64,59 @@ StepWork StepRunner::work_of(const StepPlan& plan) const {
 }
 
 void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
-  const std::size_t vocab = model_.config().vocab;
-  LYNX_CHECK(result_.logits.size() == logit_rows_.size() * vocab,
-             "the model returned other logits than asked for");
+  LYNX_CHECK(result_.samples.size() == logit_rows_.size(), "the model sampled other rows than asked for");
   std::span<const float> logits(result_.logits);
+  auto row = result_.samples.begin();
   for (const auto& [sequence, rows] : plan.slices) {
     sequence->cached += rows;
     if (sequence->uncached() != 0) continue;
-    outcome.sampled.push_back({sequence->id, sequence->one_token, sample(*sequence, logits.first(vocab))});
-    logits = logits.subspan(vocab);
+    Result<SampledTokenData> token = sample(*sequence, *row++, logits);
+    if (token) {
+      sequence->tokens.push_back(token->token);
+      sequence->phase = Phase::kDecode;
+      token->finish = static_cast<std::uint8_t>(finish_after(*sequence, model_.config()));
+    }
+    outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token)});
   }
 }
 
-Result<SampledTokenData> StepRunner::sample(Sequence& sequence, std::span<const float> logits) {
-  const SamplingContext context{sequence.tokens, sequence.prompt_tokens, model_.config().eos};
-  Result<SampledTokenData> sampled = sampler_.sample(logits, sequence.sampling, context);
-  if (!sampled) return sampled;
-  sequence.tokens.push_back(sampled->token);
-  sequence.phase = Phase::kDecode;
-  sampled->finish = static_cast<std::uint8_t>(finish_after(sequence, model_.config()));
-  return sampled;
+// The device draws what depends on this row's logits alone; the rest, and whoever wants to see
+// log-probabilities, is the host sampler's.
+RowSampling StepRunner::sampling_of(const Sequence& sequence) const {
+  const SamplingParams& params = sequence.sampling;
+  RowSampling out;
+  out.on_device = params.repetition_penalty == 1 && params.presence_penalty == 0 &&
+                  params.frequency_penalty == 0 && params.logit_bias.empty() && !params.logprobs &&
+                  sequence.generated() >= params.min_tokens;
+  out.temperature = params.temperature;
+  out.top_k = params.top_k;
+  out.top_p = params.top_p;
+  out.min_p = params.min_p;
+  out.uniform = uniform_at(params.seed, sequence.length());
+  return out;
+}
+
+// Takes the row's logits off the front of `logits`, if it has any there.
+Result<SampledTokenData> StepRunner::sample(const Sequence& sequence, const RowSample& row,
+                                            std::span<const float>& logits) {
+  switch (row.state) {
+    case RowSample::State::kLogits:
+      break;
+    case RowSample::State::kUnusable:
+      return {ErrorCode::kInternal, "the model gave logits that are not numbers"};
+    case RowSample::State::kToken: {
+      SampledTokenData out;
+      out.token = row.token;
+      out.index = sequence.generated();
+      return out;
+    }
+  }
+  const std::size_t vocab = model_.config().vocab;
+  LYNX_CHECK(logits.size() >= vocab, "the model returned fewer logits than asked for");
+  const std::span<const float> own = logits.first(vocab);
+  logits = logits.subspan(vocab);
+  return sampler_.sample(own, sequence.sampling,
+                         {sequence.tokens, sequence.prompt_tokens, model_.config().eos});
 }
 
 }  // namespace lynx

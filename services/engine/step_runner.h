@@ -1,5 +1,5 @@
-// Carries out one planned step on a model: lays the rows out, runs the forward pass, samples, and moves the
-// sequences on.
+// Carries out one planned step on a model: lays the rows out and launches the forward pass; then collects
+// what came of it, samples what the device did not, and moves the sequences on.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct SampledRow {
 
 struct StepOutcome {
   std::vector<SampledRow> sampled;    // the sequences whose last uncached token was in this step
-  std::span<const PlanStats> layers;  // valid until the next run
+  std::span<const PlanStats> layers;  // valid until the next collect
   std::uint32_t rows = 0;
   StepWork work;
 };
@@ -34,25 +34,30 @@ class StepRunner {
   StepRunner(Model& model, KvCache& cache, const RoutePolicy& policy)
       : model_(model), cache_(cache), policy_(policy) {}
 
-  // Throws what the model throws (memory); the sequences are then unchanged.
-  StepOutcome run(const StepPlan& plan, LayerObserver* observer);
+  // Both throw what the model throws (memory, the device); the sequences are then unchanged, and the step is
+  // over. In between, plan, its sequences and the observer stay as they are.
+  void launch(const StepPlan& plan, LayerObserver* observer);
+  StepOutcome collect(const StepPlan& plan);
 
  private:
   void lay_out(const StepPlan& plan);
-  ForwardBatch batch_of(const StepPlan& plan) const;
+  StepBatch batch_of(const StepPlan& plan) const;
   StepWork work_of(const StepPlan& plan) const;
   void advance(const StepPlan& plan, StepOutcome& outcome);
-  Result<SampledTokenData> sample(Sequence& sequence, std::span<const float> logits);
+  RowSampling sampling_of(const Sequence& sequence) const;
+  Result<SampledTokenData> sample(const Sequence& sequence, const RowSample& row,
+                                  std::span<const float>& logits);
 
   Model& model_;
   KvCache& cache_;
   const RoutePolicy policy_;
   Sampler sampler_;
-  ForwardResult result_;
+  StepResult result_;
   std::vector<TokenId> tokens_;  // [T]
   std::vector<SequenceRows> rows_;
   std::vector<std::uint32_t> logit_rows_;  // [R]
   std::vector<std::uint8_t> exact_;        // [T]
+  std::vector<RowSampling> sampling_;      // [R]
 };
 
 }  // namespace lynx

@@ -19,8 +19,11 @@ bool fits(const MemoryBudget& budget) {
   return false;
 }
 
-EngineLoop::LoadModel loader(const WorkerConfig& config) {
+EngineLoop::LoadModel loader(const WorkerPlan& plan) {
+  const WorkerConfig& config = plan.config;
   ModelOptions options;
+  options.max_rows = plan.step_rows;
+  options.max_logit_rows = plan.engine.limits.max_batch;
   options.backend.threads = config.threads;
   options.load_format = config.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
   return [folder = config.model_path, options] { return load_model(folder, options); };
@@ -34,7 +37,7 @@ int run_worker(WorkerPlan plan) {
   setup.layout = plan.config.layout(model);
   if (!fits(memory_budget(model, setup.layout, plan.step_rows, plan.engine.limits.max_batch)))
     return kExitNoMemory;
-  setup.load = loader(plan.config);
+  setup.load = loader(plan);
   setup.service = std::move(plan.service);
   setup.role = plan.role;
   setup.config = std::move(plan.config);

@@ -138,7 +138,9 @@ void WorkerHost::take(EngineEvent event) {
 }
 
 void WorkerHost::open(const ModelReady& model) {
-  log::info("model loaded in {:.2f} s; KV layout {}", model.load_seconds, setup_.layout.describe());
+  log::info("model loaded in {:.2f} s on {}; KV layout {}, to the device by {}", model.load_seconds,
+            model.traits.device, setup_.layout.describe(), model.traits.kv_path);
+  metrics_.show_device(model.traits.device, model.traits.kv_path);
   if (draining_) return;  // told to go while loading
   model_ = model.config;
   model_fingerprint_ = model.fingerprint;

@@ -33,6 +33,15 @@ WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, const std::string& servi
       .Set(1);
 }
 
+void WorkerMetrics::show_device(const std::string& device, const std::string& kv_path) {
+  registry_
+      .gauge(
+          "device_info",
+          "1; the labels say what computes, and how KV gets between the pool that is pushed and the device",
+          {{"device", device}, {"kv_path", kv_path}})
+      .Set(1);
+}
+
 // A counter that appears with its first fault shows no rise: Prometheus needs the zero before it.
 void WorkerMetrics::start_at_zero() {
   for (const char* reason : {"no_blocks", "batch_full", "queue_full", "draining"}) rejections(reason);

@@ -15,6 +15,7 @@ class WorkerMetrics {
  public:
   WorkerMetrics(MetricsRegistry& registry, const std::string& service);
 
+  void show_device(const std::string& device, const std::string& kv_path);
   void rejected(const std::string& reason);  // a Busy: no_blocks, batch_full, queue_full, draining
   void ended(ErrorCode code);                // a request that ended here with a fault
   void transfer_failed(ErrorCode code);

@@ -52,15 +52,17 @@ void fill(TensorView view, std::uint64_t seed) {
   }
 }
 
-ExpertPlan plan_for(std::uint32_t rows, std::uint64_t seed) {
+CpuPlans plans_for(std::uint32_t rows, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> logits(std::size_t{rows} * kExperts);
   for (float& value : logits) value = normal(random);
   const std::vector<std::uint8_t> live(rows, 1);
-  ExpertPlan plan;
-  route_reference(plan, logits, {kExperts, 2, true, RouterKind::kSoftmax}, {}, {live, {}});
-  return plan;
+  CpuPlans plans;
+  plans.shape = {kExperts, 2, true, RouterKind::kSoftmax};
+  plans.layers.resize(1);
+  route_reference(plans.layers[0], logits, plans.shape, {}, {live, {}});
+  return plans;
 }
 
 double expert_output(const ExpertTensors& e, const float* x, std::uint32_t column) {
@@ -88,8 +90,9 @@ TEST(CpuBackend, ExpertsAddTheWeightedSumOfThePlan) {
       fill(x.view, rows);
       fill(out.view, rows + 100);
       const std::vector<float> before(out.view.f32_row(0), out.view.f32_row(rows));
-      const ExpertPlan plan = plan_for(rows, rows);
-      backend.experts_add(out.view, x.view, *weights, plan);
+      const CpuPlans plans = plans_for(rows, rows);
+      backend.experts_add(out.view, x.view, *weights, plans, 0);
+      const ExpertPlan& plan = plans.layers[0];
       for (std::uint32_t r = 0; r < rows; ++r) {
         for (std::uint32_t c = 0; c < kHidden; ++c) {
           double want = before[r * kHidden + c];

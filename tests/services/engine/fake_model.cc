@@ -41,10 +41,32 @@ PageLayout FakeModel::layout(std::uint32_t blocks, const FakeModelOptions& optio
   return layout;
 }
 
-void FakeModel::forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
-                        LayerObserver* observer) {
-  if (std::find(batch.tokens.begin(), batch.tokens.end(), options_.throw_token) != batch.tokens.end())
-    throw std::bad_alloc();
+void FakeModel::import_kv(KvCache&, std::span<const BlockId> blocks) {
+  imported_.insert(imported_.end(), blocks.begin(), blocks.end());
+}
+
+void FakeModel::launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) {
+  if (options_.on_launch) options_.on_launch();
+  batch_ = batch;
+  cache_ = &cache;
+  observer_ = observer;
+  if (!options_.overlaps) compute();
+}
+
+void FakeModel::collect(StepResult& result) {
+  if (options_.overlaps) compute();
+  result = std::move(result_);
+}
+
+void FakeModel::compute() {
+  const StepBatch& batch = batch_;
+  KvCache& cache = *cache_;
+  StepResult& result = result_;
+  const auto holds = [&](TokenId token) {
+    return std::find(batch.tokens.begin(), batch.tokens.end(), token) != batch.tokens.end();
+  };
+  if (holds(options_.throw_token)) throw std::bad_alloc();
+  if (holds(options_.lost_token)) throw DeviceLost("the device is gone");
   const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
   const std::uint32_t routed = std::min(config_.router.experts, rows * config_.router.top_k);
   const bool off = batch.policy.kind == PolicyKind::kOff;
@@ -53,8 +75,9 @@ void FakeModel::forward(const ForwardBatch& batch, KvCache& cache, ForwardResult
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
     if (options_.on_layer) options_.on_layer(layer);
     write_kv(batch, cache, layer);
-    if (observer != nullptr) observer->layer_done(layer);
+    if (observer_ != nullptr) observer_->layer_done(layer);
   }
+  result.samples.assign(batch.logit_rows.size(), {});
   result.logits.clear();
   for (const std::uint32_t row : batch.logit_rows) {
     const auto owner =
@@ -68,7 +91,7 @@ void FakeModel::forward(const ForwardBatch& batch, KvCache& cache, ForwardResult
   }
 }
 
-void FakeModel::write_kv(const ForwardBatch& batch, KvCache& cache, std::uint32_t layer) const {
+void FakeModel::write_kv(const StepBatch& batch, KvCache& cache, std::uint32_t layer) const {
   const PageLayout& layout = cache.layout();
   for (const SequenceRows& s : batch.sequences) {
     for (std::uint32_t i = 0; i < s.rows; ++i) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "services/engine/kv_cache.h"
 #include "services/engine/model.h"
@@ -17,8 +18,11 @@ struct FakeModelOptions {
   std::uint32_t layers = 3;
   std::uint32_t context = 256;
   std::vector<TokenId> eos{7};
-  TokenId nan_token = 0xFFFFFFFF;                     // a row of this token gets NaN logits
-  TokenId throw_token = 0xFFFFFFFF;                   // a batch with this token throws std::bad_alloc
+  TokenId nan_token = 0xFFFFFFFF;    // a row of this token gets NaN logits
+  TokenId throw_token = 0xFFFFFFFF;  // a batch with this token throws std::bad_alloc
+  TokenId lost_token = 0xFFFFFFFF;   // a batch with this token throws DeviceLost
+  bool overlaps = false;             // computes in collect, as a device might
+  std::function<void()> on_launch;
   std::function<void(std::uint32_t layer)> on_layer;  // on the engine thread, before a layer computes
 };
 
@@ -28,18 +32,30 @@ class FakeModel final : public Model {
 
   const ModelConfig& config() const override { return config_; }
   std::uint64_t fingerprint() const override { return 0xFA4E; }
-  void forward(const ForwardBatch& batch, KvCache& cache, ForwardResult& result,
-               LayerObserver* observer) override;
+  ModelTraits traits() const override { return {options_.overlaps, "fake", "shared memory"}; }
+  void attach(KvCache&) override {}
+  void import_kv(KvCache& cache, std::span<const BlockId> blocks) override;
+  void launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) override;
+  void collect(StepResult& result) override;
+  void read_plan(std::uint32_t, ExpertPlan& plan) override { plan = {}; }
+
+  const std::vector<BlockId>& imported() const { return imported_; }
 
   // Fits this model; f32.
   static PageLayout layout(std::uint32_t blocks, const FakeModelOptions& options = {});
 
  private:
-  void write_kv(const ForwardBatch& batch, KvCache& cache, std::uint32_t layer) const;
+  void compute();
+  void write_kv(const StepBatch& batch, KvCache& cache, std::uint32_t layer) const;
   std::uint64_t digest(const SequenceRows& rows, std::uint32_t position, KvCache& cache) const;
 
   FakeModelOptions options_;
   ModelConfig config_;
+  StepBatch batch_;
+  KvCache* cache_ = nullptr;
+  LayerObserver* observer_ = nullptr;
+  StepResult result_;
+  std::vector<BlockId> imported_;
 };
 
 }  // namespace lynx::testing

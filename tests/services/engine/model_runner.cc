@@ -31,7 +31,7 @@ std::vector<float> ModelRunner::run(std::span<const TokenId> tokens, std::uint32
   taken_ = 0;
   const std::vector<BlockId> blocks = take_blocks(static_cast<std::uint32_t>(tokens.size()));
   std::vector<float> out;
-  ForwardResult result;
+  StepResult result;
   for (std::size_t at = 0; at < tokens.size(); at += chunk) {
     const std::span<const TokenId> now = tokens.subspan(at, std::min<std::size_t>(chunk, tokens.size() - at));
     const auto rows = static_cast<std::uint32_t>(now.size());
@@ -54,7 +54,7 @@ std::vector<std::vector<float>> ModelRunner::run_together(std::span<const std::v
     longest = std::max(longest, prompt.size());
   }
   std::vector<std::vector<float>> out(prompts.size());
-  ForwardResult result;
+  StepResult result;
   for (std::size_t at = 0; at < longest; at += chunk) {
     std::vector<TokenId> tokens;
     std::vector<SequenceRows> sequences;

@@ -89,6 +89,17 @@ TEST(EngineLoop, AModelThatDoesNotLoadIsReported) {
   EXPECT_EQ(failed->message, "no such file");
 }
 
+TEST(EngineLoop, ALostDeviceIsReported) {
+  FakeModelOptions options;
+  options.lost_token = 2;
+  LoopBench bench([options] { return std::make_unique<FakeModel>(options); });
+  ASSERT_TRUE(bench.wait_for<ModelReady>());
+  ASSERT_TRUE(bench.loop.submit(AdmitSequence{sequence(20)}));
+  const auto failed = bench.wait_for<ModelFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->message, "the device is gone");
+}
+
 TEST(EngineLoop, StopsInTheMiddleOfWork) {
   LoopBench bench([] { return std::make_unique<FakeModel>(); });
   ASSERT_TRUE(bench.wait_for<ModelReady>());

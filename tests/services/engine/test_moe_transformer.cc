@@ -47,8 +47,8 @@ struct Batch {
       logit_rows.push_back(row);
     }
   }
-  ForwardResult run(Model& model, PolicyKind kind, LayerObserver* observer = nullptr) {
-    ForwardResult result;
+  StepResult run(Model& model, PolicyKind kind, LayerObserver* observer = nullptr) {
+    StepResult result;
     RoutePolicy policy;
     policy.kind = kind;
     model.forward({tokens, sequences, logit_rows, exact, policy}, cache, result, observer);
@@ -66,8 +66,8 @@ struct Batch {
 TEST(MoeTransformer, StatisticsOfEveryLayer) {
   const auto model = small_model(1);
   Batch batch(*model);
-  const ForwardResult off = batch.run(*model, PolicyKind::kOff);
-  const ForwardResult lynx = batch.run(*model, PolicyKind::kLynx);
+  const StepResult off = batch.run(*model, PolicyKind::kOff);
+  const StepResult lynx = batch.run(*model, PolicyKind::kLynx);
   ASSERT_EQ(off.layers.size(), 3U);
   ASSERT_EQ(lynx.layers.size(), 3U);
   EXPECT_EQ(off.logits.size(), kRows * 100U);
@@ -86,14 +86,14 @@ TEST(MoeTransformer, StatisticsOfEveryLayer) {
 TEST(MoeTransformer, ExactRowsKeepTheirExperts) {
   const auto model = small_model(1);
   Batch batch(*model);
-  const ForwardResult off = batch.run(*model, PolicyKind::kOff);
+  const StepResult off = batch.run(*model, PolicyKind::kOff);
   batch.exact.assign(kRows, 1);
-  const ForwardResult exact = batch.run(*model, PolicyKind::kLynx);
+  const StepResult exact = batch.run(*model, PolicyKind::kLynx);
   EXPECT_EQ(exact.logits, off.logits);
   batch.exact.assign(kRows, 0);
   batch.exact[5] = 1;
-  const ForwardResult mixed = batch.run(*model, PolicyKind::kLynx);
-  const auto row = [](const ForwardResult& r, int i) {
+  const StepResult mixed = batch.run(*model, PolicyKind::kLynx);
+  const auto row = [](const StepResult& r, int i) {
     return std::vector<float>(r.logits.begin() + i * 100, r.logits.begin() + (i + 1) * 100);
   };
   EXPECT_EQ(row(mixed, 5), row(off, 5));
@@ -128,9 +128,9 @@ TEST(MoeTransformer, NoLogitsWhenNoneAreWanted) {
   batch.logit_rows.clear();
   EXPECT_TRUE(batch.run(*model, PolicyKind::kOff).logits.empty());
   batch.logit_rows = {3, 11};
-  const ForwardResult two = batch.run(*model, PolicyKind::kOff);
+  const StepResult two = batch.run(*model, PolicyKind::kOff);
   batch.logit_rows = {11};
-  const ForwardResult one = batch.run(*model, PolicyKind::kOff);
+  const StepResult one = batch.run(*model, PolicyKind::kOff);
   EXPECT_EQ(std::vector<float>(two.logits.begin() + 100, two.logits.end()), one.logits);
 }
 

@@ -1,0 +1,42 @@
+// Taking a step's rows in and giving its results out.
+#include <algorithm>
+#include <utility>
+
+#include "common/core/check.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace lynx {
+
+void CpuBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
+                          const Operations& operations) {
+  step_.batch = batch;
+  step_.kv = &kv;
+  step_.kv_ready = std::move(kv_ready);
+  step_.positions.clear();
+  step_.logits.clear();
+  for (const SequenceRows& s : batch.sequences) {
+    LYNX_CHECK(s.first_row == step_.positions.size(), "the sequences cover the rows in order");
+    for (std::uint32_t i = 0; i < s.rows; ++i) step_.positions.push_back(s.context + i);
+  }
+  LYNX_CHECK(step_.positions.size() == batch.tokens.size(), "the sequences cover every row");
+  step_.live.assign(batch.tokens.size(), 1);
+  operations(
+      {static_cast<std::uint32_t>(batch.tokens.size()), static_cast<std::uint32_t>(batch.logit_rows.size())});
+}
+
+void CpuBackend::sample(TensorView logits) {
+  LYNX_CHECK(logits.rows == step_.batch.logit_rows.size(), "sample: one row of logits per logit row");
+  step_.logits.resize(std::size_t{logits.rows} * logits.cols);
+  for (std::size_t r = 0; r < logits.rows; ++r)
+    std::copy_n(logits.f32_row(r), logits.cols, step_.logits.data() + r * logits.cols);
+}
+
+void CpuBackend::collect(StepResult& result, const RoutingPlans& plans) {
+  result.samples.assign(step_.batch.logit_rows.size(), {});  // the host samples
+  std::swap(result.logits, step_.logits);
+  result.layers.clear();
+  for (const ExpertPlan& plan : static_cast<const CpuPlans&>(plans).layers)
+    result.layers.push_back(plan.stats);
+}
+
+}  // namespace lynx
