@@ -26,6 +26,11 @@ if(NOT TARGET CUDA::nvToolsExt)
 endif()
 find_package(CUDAToolkit 13 REQUIRED)
 
+# Programs find the libraries of a bundle (deploy/cuda/bundle) beside themselves; as RPATH, so that this holds for
+# what those libraries name, too.
+set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
+add_link_options(-Wl,--disable-new-dtags)
+
 # lynx_cuda_library(NAME SOURCES... DEPS...): as lynx_library, with .cu files among the sources.
 function(lynx_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})

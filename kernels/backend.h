@@ -163,6 +163,7 @@ class Backend {
 struct BackendOptions {
   std::string device = "cpu";  // cpu, cuda, or auto: cuda where this build and machine have it
   unsigned threads = 0;        // of the CPU; 0: one per core
+  bool repeat_steps = true;    // cuda: false launches every step operation by operation, and unpadded
 };
 
 struct DeviceSpace {

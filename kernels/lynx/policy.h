@@ -54,6 +54,8 @@ struct RoutePolicy {
   std::uint32_t budget = 0;  // xshare: experts of the batch besides each row's top-1; 0 = N/2
   float energy = 1;          // energy: factor of the threshold; 1 = the rule
   float part = 0.8F;         // sweep: what every row keeps of its own top-k mass
+
+  bool operator==(const RoutePolicy&) const = default;
 };
 
 // Start-up check of settings that come from outside; the error names the field. route_reference asserts it.

@@ -15,11 +15,17 @@ void ModelFlags::add_to(CLI::App& app) {
   app.add_option("--kv-dtype", kv_dtype, "of the KV cache")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  app.add_option("--device", device, "what computes")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--threads", threads, "compute threads")->check(CLI::Range(1, 1024))->capture_default_str();
 }
 
-std::unique_ptr<Model> ModelFlags::load() const {
+std::unique_ptr<Model> ModelFlags::load(std::uint32_t rows, std::uint32_t logit_rows) const {
   ModelOptions options;
+  options.backend.device = device;
+  options.max_rows = rows;
+  options.max_logit_rows = logit_rows;
   options.backend.threads = threads;
   options.load_format = load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
   return load_model(folder, options);
@@ -41,9 +47,13 @@ BenchBatch::BenchBatch(Model& model, KvDtype kv, std::uint32_t sequences, std::u
 }
 
 double BenchBatch::forward(const StepBatch& batch) {
-  const auto start = std::chrono::steady_clock::now();
-  model_.forward(batch, cache_, result_, nullptr);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto since = [start = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  model_.launch(batch, cache_, nullptr);
+  launch_seconds_ = since();
+  model_.collect(result_);
+  return since();
 }
 
 double BenchBatch::prefill(std::uint32_t tokens, std::uint32_t chunk) {
@@ -71,12 +81,16 @@ double BenchBatch::step(const RoutePolicy& policy) {
   std::vector<std::uint32_t> rows(next_.size());
   std::iota(rows.begin(), rows.end(), 0);
   for (const std::uint32_t row : rows) sequences.push_back({row, 1, context_, blocks_[row]});
-  const double seconds = forward({next_, sequences, rows, {}, policy, {}, true});
+  const std::vector<RowSampling> greedy(rows.size(), RowSampling{.on_device = true});
+  const double seconds = forward({next_, sequences, rows, {}, policy, greedy, true});
   ++context_;
   const std::size_t vocab = model_.config().vocab;
+  const float* logits = result_.logits.data();
   for (const std::uint32_t row : rows) {
-    const auto* logits = result_.logits.data() + row * vocab;
+    next_[row] = result_.samples[row].token;
+    if (result_.samples[row].state != RowSample::State::kLogits) continue;
     next_[row] = static_cast<TokenId>(std::max_element(logits, logits + vocab) - logits);
+    logits += vocab;
   }
   return seconds;
 }

@@ -19,10 +19,12 @@ struct ModelFlags {
   std::string folder = "deploy/model";
   std::string load_format = "safetensors";
   std::string kv_dtype = "f32";
+  std::string device = "cpu";
   unsigned threads = 2;
 
   void add_to(CLI::App& app);
-  std::unique_ptr<Model> load() const;  // throws std::runtime_error
+  // rows, logit_rows: of the largest step. Throws std::runtime_error.
+  std::unique_ptr<Model> load(std::uint32_t rows, std::uint32_t logit_rows) const;
   KvDtype kv() const { return kv_dtype == "bf16" ? KvDtype::kBf16 : KvDtype::kF32; }
 };
 
@@ -33,8 +35,12 @@ class BenchBatch {
 
   // Appends random prompts of that length, exact routing, in chunks; returns the seconds spent in the model.
   double prefill(std::uint32_t tokens, std::uint32_t chunk);
-  // One greedy token for each sequence; returns the seconds spent in the model.
+  // One greedy token for each sequence, sampled where the model samples; returns the seconds spent in the
+  // model.
   double step(const RoutePolicy& policy);
+  // Of the last step: from its start to where its work was handed over to a device. The device had nothing to
+  // do for so long. On the CPU that is the whole step.
+  double launch_seconds() const { return launch_seconds_; }
 
   const StepResult& result() const { return result_; }
   std::uint32_t context() const { return context_; }
@@ -51,6 +57,7 @@ class BenchBatch {
   std::vector<TokenId> next_;  // last token of each sequence
   std::uint32_t context_ = 0;  // tokens of each sequence in the cache
   StepResult result_;
+  double launch_seconds_ = 0;
 };
 
 }  // namespace lynx

@@ -65,7 +65,7 @@ BenchRow measure(Model& model, const PrefillFlags& flags, std::uint32_t tokens) 
 }
 
 std::vector<BenchRow> run(const PrefillFlags& flags) {
-  const auto model = flags.model.load();
+  const auto model = flags.model.load(flags.chunk, 1);
   std::vector<BenchRow> rows;
   for (const std::uint32_t tokens : flags.prompts) {
     if (tokens > model->config().context) throw std::runtime_error("--prompt goes past the model's context");

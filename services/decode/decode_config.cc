@@ -18,7 +18,8 @@ void DecodeConfig::describe(ConfigFields& f) {
   f.field("lease_timeout", &lease_timeout,
           "how long a prompt's KV may take to arrive, its prefill's queue included");
   f.section("lynx");
-  f.field("policy", &policy, "of expert routing: lynx, energy or off; to compare: share, oea, xshare, top_k_reduced");
+  f.field("policy", &policy,
+          "of expert routing: lynx, energy or off; to compare: share, oea, xshare, top_k_reduced");
   f.field("window", &window, "lynx: W in nats; 0 = half of ln(experts / top-k)");
   f.field("bins", &bins, "lynx: beta; 0 = 1 + ceil(log2(experts / top-k))");
   f.field("share", &share, "share: c, an expert stays if some row gives it c/k of its own mass");

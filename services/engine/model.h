@@ -37,9 +37,10 @@ class LayerObserver {
 class KvCache;  // services/engine/kv_cache.h
 
 struct ModelTraits {
-  bool overlaps = false;  // launch returns while a device works
-  std::string device;     // "cpu avx512, 2 threads"
-  std::string kv_path;    // how KV gets between the cache and the device
+  bool overlaps = false;           // launch returns while a device works
+  std::string device;              // "cpu avx512, 2 threads"
+  std::string kv_path;             // how KV gets between the cache and the device
+  std::uint64_t device_bytes = 0;  // of a device's own memory that are held
 };
 
 // One engine thread calls. A step is launched, then collected; what the batch points to and the observer stay

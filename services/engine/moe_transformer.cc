@@ -49,7 +49,7 @@ class MoeTransformer final : public Model {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
   ModelTraits traits() const override {
-    return {backend_->overlaps(), backend_->description(), backend_->kv_path()};
+    return {backend_->overlaps(), backend_->description(), backend_->kv_path(), backend_->memory_held()};
   }
 
   void attach(KvCache& cache) override;
@@ -151,13 +151,8 @@ void MoeTransformer::attach(KvCache& cache) {
 }
 
 void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
-  const StepLimits limits{.rows = std::max(rows, act_.hidden.view.rows),
-                          .logit_rows = std::max(logit_rows, act_.logits.view.rows),
-                          .context = config_.context,
-                          .q_heads = config_.q_heads,
-                          .kv_heads = config_.kv_heads,
-                          .head_dim = config_.head_dim,
-                          .vocab = config_.vocab};
+  const StepLimits limits = step_limits(config_, std::max(rows, act_.hidden.view.rows),
+                                        std::max(logit_rows, act_.logits.view.rows));
   act_ = {};  // first free, then take
   plans_.reset();
   const StepShape room = backend_->reserve(limits);
@@ -176,6 +171,16 @@ void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
 }
 
 }  // namespace
+
+StepLimits step_limits(const ModelConfig& config, std::uint32_t rows, std::uint32_t logit_rows) {
+  return {.rows = rows,
+          .logit_rows = logit_rows,
+          .context = config.context,
+          .q_heads = config.q_heads,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .vocab = config.vocab};
+}
 
 PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,
                        KvDtype dtype) {

@@ -32,6 +32,9 @@ std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions&
 std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
                                   std::unique_ptr<Backend> backend, const ModelOptions& options = {});
 
+// The largest step, as a backend makes room for it.
+StepLimits step_limits(const ModelConfig& config, std::uint32_t rows, std::uint32_t logit_rows);
+
 // The pool that fits the model.
 PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,
                        KvDtype dtype);

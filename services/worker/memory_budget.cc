@@ -5,6 +5,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "kernels/device_budget.h"
+#include "services/engine/moe_transformer.h"
+
 namespace lynx {
 namespace {
 
@@ -60,7 +63,8 @@ std::string mib(std::uint64_t bytes) {
 
 std::string MemoryBudget::describe() const {
   return "weights " + mib(weights) + " + KV pool " + mib(kv_pool) + " + activations " + mib(activations) +
-         " + process " + mib(process) + " = " + mib(total());
+         (workspace > 0 ? " + workspace " + mib(workspace) : "") + " + process " + mib(process) + " = " +
+         mib(total());
 }
 
 MemoryBudget memory_budget(const ModelConfig& model, const PageLayout& layout, std::uint32_t rows,
@@ -69,6 +73,32 @@ MemoryBudget memory_budget(const ModelConfig& model, const PageLayout& layout, s
   budget.weights = weight_bytes(model);
   budget.kv_pool = layout.pool_bytes();
   budget.activations = activation_bytes(model, rows, logit_rows);
+  return budget;
+}
+
+MemoryBudget gpu_memory_budget(const ModelConfig& model, const PageLayout& layout, std::uint32_t rows,
+                               std::uint32_t logit_rows) {
+  const DeviceBudget device = device_budget({.layers = model.layers,
+                                             .hidden = model.hidden,
+                                             .intermediate = model.moe_intermediate,
+                                             .router = model.router,
+                                             .limits = step_limits(model, rows, logit_rows),
+                                             .block_tokens = layout.block_tokens});
+  MemoryBudget budget;
+  budget.weights = device.weights;
+  budget.kv_pool = layout.pool_bytes();
+  budget.activations = device.activations;
+  budget.workspace = std::max(device.workspace, device.loading);
+  budget.process = kDeviceReserve;
+  return budget;
+}
+
+MemoryBudget memory_budget_beside_gpu(const ModelConfig& model, const PageLayout& layout,
+                                      std::uint32_t logit_rows) {
+  MemoryBudget budget;
+  budget.kv_pool = layout.pool_bytes();
+  budget.activations = 2 * kF32 * std::uint64_t{logit_rows} * model.vocab;  // read back, and to be sampled
+  budget.process = std::uint64_t{512} << 20;                                // and the driver's own
   return budget;
 }
 

@@ -10,18 +10,28 @@
 namespace lynx {
 namespace {
 
-bool fits(const MemoryBudget& budget) {
-  log::info("memory: {}", budget.describe());
-  const auto available = available_memory();
+bool fits(const MemoryBudget& budget, const std::string& what, std::optional<std::uint64_t> available) {
+  log::info("{}: {}", what, budget.describe());
   if (!available || budget.total() <= *available) return true;
-  log::error("this worker needs {} MiB of memory and {} MiB are available: lower kv.memory_mb or kv.blocks",
-             budget.total() >> 20, *available >> 20);
+  log::error("this worker needs {} MiB of {} and {} MiB are available: lower kv.memory_mb or kv.blocks",
+             budget.total() >> 20, what, *available >> 20);
   return false;
 }
 
-EngineLoop::LoadModel loader(const WorkerPlan& plan) {
+bool fits(const WorkerPlan& plan, const ModelConfig& model, const PageLayout& layout,
+          const std::optional<DeviceSpace>& device) {
+  const std::uint32_t logit_rows = plan.engine.limits.max_batch;
+  if (!device)
+    return fits(memory_budget(model, layout, plan.step_rows, logit_rows), "memory", available_memory());
+  return fits(gpu_memory_budget(model, layout, plan.step_rows, logit_rows), "memory of " + device->name,
+              device->free_bytes) &&
+         fits(memory_budget_beside_gpu(model, layout, logit_rows), "memory", available_memory());
+}
+
+EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
   const WorkerConfig& config = plan.config;
   ModelOptions options;
+  options.backend.device = on_gpu ? "cuda" : "cpu";
   options.max_rows = plan.step_rows;
   options.max_logit_rows = plan.engine.limits.max_batch;
   options.backend.threads = config.threads;
@@ -35,9 +45,11 @@ int run_worker(WorkerPlan plan) {
   const ModelConfig model = read_model_config(plan.config.model_path);
   WorkerSetup setup;
   setup.layout = plan.config.layout(model);
-  if (!fits(memory_budget(model, setup.layout, plan.step_rows, plan.engine.limits.max_batch)))
-    return kExitNoMemory;
-  setup.load = loader(plan);
+  const std::optional<DeviceSpace> device = device_space(plan.config.backend);
+  if (device && plan.role == proto::Role::DECODE && plan.engine.limits.max_batch > kDecodeRows)
+    throw ConfigError("max_batch: at most " + std::to_string(kDecodeRows) + " on a GPU");
+  if (!fits(plan, model, setup.layout, device)) return kExitNoMemory;
+  setup.load = loader(plan, device.has_value());
   setup.service = std::move(plan.service);
   setup.role = plan.role;
   setup.config = std::move(plan.config);

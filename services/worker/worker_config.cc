@@ -25,7 +25,8 @@ void check(bool fits, const std::string& field, const std::string& wanted) {
 void WorkerConfig::describe(ConfigFields& f) {
   f.section("");
   f.field("log_level", &log_level, "trace, debug, info, warning, error or off");
-  f.field("threads", &threads, "of the forward pass; 0 = every core");
+  f.field("backend", &backend, "what computes: auto = a GPU where build and machine have one; cpu; cuda");
+  f.field("threads", &threads, "of the forward pass on the CPU; 0 = every core");
   f.field("shutdown_grace", &shutdown_grace, "how long requests may go on after SIGTERM");
   f.field("routers", &routers, "host:port of each router; a DNS name may stand for several");
   f.section("worker");
@@ -50,6 +51,8 @@ void WorkerConfig::describe(ConfigFields& f) {
 
 void WorkerConfig::validate() const {
   check(!model_path.empty(), "model.path", "is needed");
+  check(backend == "auto" || backend == "cpu" || backend == "cuda", "backend",
+        "'" + backend + "' is not one of auto, cpu, cuda");
   check(load_format == "auto" || load_format == "dummy", "model.load_format",
         "'" + load_format + "' is not one of auto, dummy");
   check(!routers.empty(), "routers", "name at least one");

@@ -18,6 +18,7 @@ struct WorkerConfig {
   using ms = std::chrono::milliseconds;
 
   std::string log_level = "info";
+  std::string backend = "auto";
   std::uint32_t threads = 0;  // 0 = every core
   ms shutdown_grace{30'000};
   std::vector<std::string> routers{"127.0.0.1:7700"};

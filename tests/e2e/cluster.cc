@@ -34,6 +34,11 @@ void append(std::vector<std::string>& argv, const std::vector<std::string>& more
 
 std::string model_folder() { return source_path("deploy/model"); }
 
+std::string backend() {
+  const char* chosen = std::getenv("LYNX_TEST_BACKEND");
+  return chosen == nullptr ? "cpu" : chosen;
+}
+
 int slowdown() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 8;
@@ -63,7 +68,9 @@ Cluster::Cluster(const ClusterOptions& options) : log_folder_(new_log_folder()) 
               "--ucx.transport",
               options.transport,
               "--threads",
-              "1"};
+              "1",
+              "--backend",
+              backend()};
     append(w.argv, flags);
     return w;
   };

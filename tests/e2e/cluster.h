@@ -68,6 +68,9 @@ class Cluster {
 
 std::string model_folder();  // of the shipped model
 
+// What the workers compute on: $LYNX_TEST_BACKEND, else the CPU.
+std::string backend();
+
 // Multiplies waits: sanitizers slow everything down.
 int slowdown();
 

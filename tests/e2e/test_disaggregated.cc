@@ -15,7 +15,10 @@ constexpr std::uint32_t kMaxPrompt = 700;  // several chunks of the prefill work
 constexpr std::uint32_t kMaxNew = 24;
 
 std::vector<MonolithOutput> run_alone(const std::vector<MixedRequest>& requests) {
-  const auto model = load_model(model_folder());
+  ModelOptions options;
+  options.backend.device = backend();
+  options.max_rows = 512;
+  const auto model = load_model(model_folder(), options);
   PageLayout layout = page_layout(model->config(), 1024, 16, KvDtype::kF32);
   KvCache cache(layout);
   std::vector<MonolithRequest> alone(requests.size());

@@ -48,6 +48,7 @@ TEST(WorkerConfig, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(field_error([](auto&) {}), "");
   EXPECT_TRUE(field_error([](auto& c) { c.worker.model_path = ""; }).starts_with("model.path"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.load_format = "gguf"; }).starts_with("model.load_format"));
+  EXPECT_TRUE(field_error([](auto& c) { c.worker.backend = "tpu"; }).starts_with("backend"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.routers = {}; }).starts_with("routers"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.kv_dtype = "f16"; }).starts_with("kv.dtype"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.kv_block_tokens = 0; }).starts_with("kv.block_tokens"));
