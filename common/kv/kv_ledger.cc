@@ -40,7 +40,13 @@ std::string_view to_string(BlockState state) {
 }
 
 KvLedger::KvLedger(std::uint32_t blocks, std::uint64_t seed)
-    : pool_(blocks), states_(blocks, BlockState::kFree), generations_(blocks, 0), seed_(seed) {
+    : pool_(blocks),
+      kept_at_(blocks),
+      keep_(blocks, false),
+      uses_(blocks, 0),
+      states_(blocks, BlockState::kFree),
+      generations_(blocks, 0),
+      seed_(seed) {
   counts_[index_of(BlockState::kFree)] = blocks;
 }
 
@@ -52,9 +58,16 @@ Result<LeaseTicket> KvLedger::lease(std::uint64_t request, std::uint32_t prompt_
   return lease.ticket;
 }
 
-Result<LeaseTicket> KvLedger::allocate(std::uint64_t request, std::uint32_t blocks) {
-  if (Status room = check_room(blocks, blocks); !room) return room.error();
-  Lease& lease = grant(request, blocks, blocks, BlockState::kActive);
+Result<LeaseTicket> KvLedger::allocate(std::uint64_t request, std::uint32_t blocks,
+                                       std::span<const BlockId> shared) {
+  LYNX_CHECK(shared.size() <= blocks, "a prompt shares more blocks than it has");
+  // Those that others use now need no room.
+  const auto used = static_cast<std::uint32_t>(
+      std::count_if(shared.begin(), shared.end(), [&](BlockId block) { return uses_[block] > 0; }));
+  if (blocks == 0 || blocks > used) {
+    if (Status room = check_room(blocks - used, blocks - used); !room) return room.error();
+  }
+  Lease& lease = grant(request, blocks, blocks, BlockState::kActive, shared);
   lease.deadline = Clock::time_point::max();
   lease.phase = Phase::kActive;
   return lease.ticket;
@@ -126,7 +139,9 @@ std::vector<std::uint64_t> KvLedger::expire(Clock::time_point now) {
 
 std::array<std::uint32_t, kBlockStates> KvLedger::counts() const { return counts_; }
 
-std::uint32_t KvLedger::free_blocks() const { return pool_.free_blocks(); }
+std::uint32_t KvLedger::free_blocks() const {
+  return pool_.free_blocks() + static_cast<std::uint32_t>(kept_.size());
+}
 
 std::uint32_t KvLedger::total_blocks() const { return static_cast<std::uint32_t>(states_.size()); }
 
@@ -151,18 +166,22 @@ Status KvLedger::check_room(std::uint32_t prompt_blocks, std::uint32_t total_blo
 }
 
 KvLedger::Lease& KvLedger::grant(std::uint64_t request, std::uint32_t prompt_blocks,
-                                 std::uint32_t total_blocks_granted, BlockState state) {
+                                 std::uint32_t total_blocks_granted, BlockState state,
+                                 std::span<const BlockId> shared) {
   const std::uint64_t id = next_id_++;
   Lease& lease = leases_[id];
   lease.request = request;
   lease.prompt_blocks = prompt_blocks;
   lease.blocks.reserve(total_blocks_granted);
+  lease.blocks.assign(shared.begin(), shared.end());
+  for (const BlockId block : shared) take_shared(block);
   // The prompt first and by itself: its runs are what travels.
-  pool_.take(prompt_blocks, lease.blocks);
-  pool_.take(total_blocks_granted - prompt_blocks, lease.blocks);
-  for (const BlockId block : lease.blocks) {
-    set_state(block, state);
-    ++generations_[block];
+  const auto held = static_cast<std::uint32_t>(shared.size());
+  take_fresh(prompt_blocks - held, lease.blocks);
+  take_fresh(total_blocks_granted - prompt_blocks, lease.blocks);
+  for (std::size_t i = held; i < lease.blocks.size(); ++i) {
+    set_state(lease.blocks[i], state);
+    ++generations_[lease.blocks[i]];
   }
   lease.ticket = {id, generations_[lease.blocks.front()], lease_key(seed_, id)};
   return lease;
@@ -184,7 +203,8 @@ Result<KvLedger::Lease*> KvLedger::writable_lease(const LeaseTicket& ticket, Clo
 void KvLedger::revoke(Leases::iterator it) {
   Lease& lease = it->second;
   if (lease.writes == 0) {
-    for (const BlockId block : lease.blocks) free_block(block);
+    // The prompt's end first: of what is kept, that is found again least often.
+    for (auto block = lease.blocks.rbegin(); block != lease.blocks.rend(); ++block) free_block(*block);
     leases_.erase(it);
     return;
   }
@@ -208,8 +228,40 @@ void KvLedger::set_state(BlockId block, BlockState state) {
 }
 
 void KvLedger::free_block(BlockId block) {
+  if (--uses_[block] > 0) return;  // another prompt begins alike
   set_state(block, BlockState::kFree);
-  pool_.give_back(block);
+  if (keep_[block]) {
+    kept_at_[block] = kept_.insert(kept_.end(), block);
+  } else {
+    pool_.give_back(block);
+  }
+}
+
+void KvLedger::keep(BlockId block) {
+  LYNX_CHECK(uses_[block] > 0, "only a block in use can be kept");
+  keep_[block] = true;
+}
+
+void KvLedger::take_shared(BlockId block) {
+  LYNX_CHECK(uses_[block] > 0 || kept_at_[block], "a shared block is neither in use nor kept");
+  if (uses_[block]++ > 0) return;
+  kept_.erase(*kept_at_[block]);
+  kept_at_[block].reset();
+  set_state(block, BlockState::kActive);
+}
+
+void KvLedger::take_fresh(std::uint32_t count, std::vector<BlockId>& out) {
+  while (pool_.free_blocks() < count) {
+    const BlockId oldest = kept_.front();
+    kept_.pop_front();
+    kept_at_[oldest].reset();
+    keep_[oldest] = false;
+    on_reuse_(oldest);
+    pool_.give_back(oldest);
+  }
+  const std::size_t before = out.size();
+  pool_.take(count, out);
+  for (std::size_t i = before; i < out.size(); ++i) uses_[out[i]] = 1;
 }
 
 }  // namespace lynx

@@ -3,18 +3,23 @@
 // is handed in.
 //
 //   free -> leased -> receiving -> active -> free          decode worker
-//   free -> active -> free                                  prefill worker (its own prompts)
+//   free -> active -> free                                  prefill worker (its own prompts; several may
+//   share a
+//                                                           block)
 //   leased/receiving -> quarantined -> free                 a lease revoked while a write may still be under
 //   way
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/core/clock.h"
@@ -50,8 +55,15 @@ class KvLedger {
   // All or nothing. kBusy when there is no room now, kInvalidArgument when there never can be.
   Result<LeaseTicket> lease(std::uint64_t request, std::uint32_t prompt_blocks, std::uint32_t total_blocks,
                             Clock::time_point deadline);
-  // A prompt's own blocks on the prefill worker: leased and active at once, no remote writer.
-  Result<LeaseTicket> allocate(std::uint64_t request, std::uint32_t blocks);
+  // A prompt's own blocks on the prefill worker: leased and active at once, no remote writer. The first are
+  // those in `shared`, each kept or active; the rest are fresh.
+  Result<LeaseTicket> allocate(std::uint64_t request, std::uint32_t blocks,
+                               std::span<const BlockId> shared = {});
+
+  // What this block holds is worth finding again: once free, it is handed out after every block that is not
+  // kept, the one that was freed first before the others. on_reuse is called when it is.
+  void keep(BlockId block);
+  void on_reuse(std::function<void(BlockId)> told) { on_reuse_ = std::move(told); }
 
   std::optional<LeaseView> find(std::uint64_t lease_id) const;
 
@@ -98,13 +110,20 @@ class KvLedger {
 
   Status check_room(std::uint32_t prompt_blocks, std::uint32_t total_blocks) const;
   Lease& grant(std::uint64_t request, std::uint32_t prompt_blocks, std::uint32_t total_blocks,
-               BlockState state);
+               BlockState state, std::span<const BlockId> shared = {});
   Result<Lease*> writable_lease(const LeaseTicket& ticket, Clock::time_point now);
   void revoke(Leases::iterator lease);
   void set_state(BlockId block, BlockState state);
   void free_block(BlockId block);
+  void take_shared(BlockId block);
+  void take_fresh(std::uint32_t count, std::vector<BlockId>& out);
 
-  BlockPool pool_;
+  BlockPool pool_;           // free and not kept
+  std::list<BlockId> kept_;  // free, with bytes worth keeping; the oldest first
+  std::vector<std::optional<std::list<BlockId>::iterator>> kept_at_;
+  std::vector<bool> keep_;           // goes there when it is free
+  std::vector<std::uint32_t> uses_;  // leases that hold the block
+  std::function<void(BlockId)> on_reuse_ = [](BlockId) {};
   std::vector<BlockState> states_;
   std::vector<std::uint32_t> generations_;  // how often each block has been handed out
   std::array<std::uint32_t, kBlockStates> counts_{};

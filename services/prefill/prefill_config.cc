@@ -16,6 +16,7 @@ void PrefillConfig::describe(ConfigFields& f) {
   f.section("prefill");
   f.field("chunk_tokens", &chunk_tokens, "tokens of one step; a cancelled prompt stops within one");
   f.field("queue_limit", &settings.queue_limit, "prompts that may wait for KV blocks");
+  f.field("prefix_cache", &settings.prefix_cache, "reuse the KV of prompts that begin alike");
   f.field("push_timeout", &settings.push_timeout, "longest life of one KV push");
 }
 

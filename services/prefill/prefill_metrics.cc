@@ -4,6 +4,10 @@ namespace lynx {
 
 PrefillMetrics::PrefillMetrics(MetricsRegistry& registry)
     : registry_(registry),
+      cached_tokens_(registry.counter("prefix_cache_tokens_total",
+                                      "Prompt tokens, by where their KV came from", {{"outcome", "hit"}})),
+      fresh_tokens_(registry.counter("prefix_cache_tokens_total",
+                                     "Prompt tokens, by where their KV came from", {{"outcome", "miss"}})),
       queue_seconds_(registry.histogram("prefill_queue_seconds",
                                         "From the request's arrival to its first chunk",
                                         request_seconds_bounds())),
@@ -19,6 +23,11 @@ PrefillMetrics::PrefillMetrics(MetricsRegistry& registry)
           registry.histogram("kv_push_overlap_ratio",
                              "Share of the time with a push under way that lies within the prompt's compute",
                              {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1})) {}
+
+void PrefillMetrics::looked_up(std::uint32_t cached, std::uint32_t tokens) {
+  cached_tokens_.Increment(cached);
+  fresh_tokens_.Increment(tokens - cached);
+}
 
 void PrefillMetrics::computed(double queue_seconds, double compute_seconds) {
   queue_seconds_.Observe(queue_seconds);

@@ -1,6 +1,7 @@
 #include "services/prefill/prefill_service.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "common/core/check.h"
 #include "common/core/log.h"
@@ -19,7 +20,13 @@ void follow(double& mean, double value) { mean = mean == 0 ? value : mean + 0.1 
 
 PrefillService::PrefillService(const PrefillSettings& settings, WorkerParts parts, KvTransport& transport,
                                PrefillMetrics& metrics)
-    : settings_(settings), parts_(std::move(parts)), transport_(transport), metrics_(metrics) {}
+    : settings_(settings),
+      parts_(std::move(parts)),
+      transport_(transport),
+      metrics_(metrics),
+      prefixes_(parts_.cache.layout().block_tokens) {
+  parts_.ledger.on_reuse([this](BlockId block) { prefixes_.forget(block); });
+}
 
 void PrefillService::on_frame(LinkId link, proto::Frame::Reader frame) {
   if (frame.isPrefill()) {
@@ -100,13 +107,28 @@ void PrefillService::pump_queue() {
   while (!queue_.empty()) {
     const auto next = queue_.begin();
     Request& request = requests_.at(next->second);
+    const std::vector<BlockId> cached = cached_blocks(request);
     const Result<LeaseTicket> ticket =
-        parts_.ledger.allocate(next->second, parts_.cache.layout().blocks_for(request.length));
+        parts_.ledger.allocate(next->second, parts_.cache.layout().blocks_for(request.length), cached);
     if (!ticket) return;  // no room now: what runs will free some
+    request.cached = static_cast<std::uint32_t>(cached.size()) * parts_.cache.layout().block_tokens;
+    metrics_.looked_up(request.cached, request.length);
     const SequenceId id = next->second;
     queue_.erase(next);
     start(id, request, *ticket);
   }
+}
+
+// The last token is computed in any case: its logits give the first token.
+std::vector<BlockId> PrefillService::cached_blocks(const Request& request) const {
+  if (!settings_.prefix_cache) return {};
+  return prefixes_.find(request.in.head.tokens, (request.length - 1) / parts_.cache.layout().block_tokens);
+}
+
+// Every layer of the prompt is computed.
+void PrefillService::remember(const Request& request) {
+  if (!settings_.prefix_cache) return;
+  prefixes_.add(request.tokens, request.blocks, [this](BlockId block) { parts_.ledger.keep(block); });
 }
 
 void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& ticket) {
@@ -116,7 +138,9 @@ void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& t
   request.blocks.assign(view->blocks.begin(), view->blocks.end());
   Sequence sequence;
   sequence.id = id;
-  sequence.tokens = std::move(request.in.head.tokens);
+  request.tokens = std::move(request.in.head.tokens);
+  sequence.tokens = request.tokens;
+  sequence.cached = request.cached;
   sequence.prompt_tokens = request.length - request.in.head.generated;
   sequence.blocks = request.blocks;
   sequence.sampling = std::move(request.in.head.sampling);
@@ -136,8 +160,10 @@ void PrefillService::push_part(const LayerDone& layer, const ChunkPart& part) {
   Request& request = found->second;
   if (!request.started) request.started = layer.step_started;
   const PageLayout& layout = parts_.cache.layout();
+  ChunkPart ready = part;
+  if (part.from == request.cached) ready.from = 0;  // what was cached leaves with the first chunk
   std::vector<BlockRun> runs =
-      runs_completed_by(part, layout.block_tokens, request.blocks, request.in.lease_blocks);
+      runs_completed_by(ready, layout.block_tokens, request.blocks, request.in.lease_blocks);
   if (part.last && layer.layer + 1 == layout.layers) {
     request.last_run = runs.back();  // the last chunk always completes a block: the prompt's last
     runs.pop_back();
@@ -206,6 +232,7 @@ void PrefillService::first_token(const SequenceToken& token, const StepDone& ste
   const double queued = seconds(started - request.arrived);
   const double computed = seconds(step.finished - started);
   request.timeline.computed(step.finished);
+  remember(request);
   metrics_.computed(queued, computed);
   capnp::MallocMessageBuilder message;
   wire::write_first_token(message, {request.wire.request, token.token, queued, computed});
@@ -239,9 +266,9 @@ wire::Load PrefillService::load() const {
 }
 
 std::uint32_t PrefillService::held_blocks() const {
-  std::size_t held = 0;
-  for (const auto& [id, request] : requests_) held += request.blocks.size();
-  return static_cast<std::uint32_t>(held);
+  std::unordered_set<BlockId> held;  // several prompts may share one
+  for (const auto& [id, request] : requests_) held.insert(request.blocks.begin(), request.blocks.end());
+  return static_cast<std::uint32_t>(held.size());
 }
 
 void PrefillService::fail(SequenceId id, const Error& why) {

@@ -16,6 +16,7 @@
 
 #include "common/transport/kv_transport.h"
 #include "services/prefill/prefill_metrics.h"
+#include "services/prefill/prefix_cache.h"
 #include "services/prefill/push_plan.h"
 #include "services/prefill/push_timeline.h"
 #include "services/worker/worker_parts.h"
@@ -25,6 +26,7 @@ namespace lynx {
 struct PrefillSettings {
   std::uint32_t queue_limit = 64;                  // prompts that wait for blocks; more are Busy
   std::chrono::milliseconds push_timeout{10'000};  // one push; the lease and the request may end earlier
+  bool prefix_cache = true;                        // reuse the KV of prompts that begin alike
 };
 
 class PrefillService final : public WorkerService {
@@ -49,7 +51,9 @@ class PrefillService final : public WorkerService {
   struct Request {
     WireId wire;
     wire::PrefillRequest in;
-    std::uint32_t length = 0;  // tokens of the prompt
+    std::uint32_t length = 0;     // tokens of the prompt
+    std::vector<TokenId> tokens;  // the same, once the engine has its own
+    std::uint32_t cached = 0;     // the first of them, whose KV an earlier prompt left behind
     Clock::time_point arrived;
     Clock::time_point deadline;  // of the request and of its lease
     std::optional<Clock::time_point> started;
@@ -68,7 +72,9 @@ class PrefillService final : public WorkerService {
   Status check(const wire::PrefillRequest& in) const;
   void forget(LinkId teller, proto::Gone::Reader gone);
   void pump_queue();
+  std::vector<BlockId> cached_blocks(const Request& request) const;
   void start(SequenceId id, Request& request, const LeaseTicket& ticket);
+  void remember(const Request& request);
 
   void push_part(const LayerDone& layer, const ChunkPart& part);
   void push_run(SequenceId id, Request& request, std::uint32_t layer, const BlockRun& run,
@@ -87,6 +93,7 @@ class PrefillService final : public WorkerService {
   const WorkerParts parts_;
   KvTransport& transport_;
   PrefillMetrics& metrics_;
+  PrefixCache prefixes_;
   Requests requests_;
   std::map<WireId, SequenceId> by_wire_;
   std::set<std::pair<Clock::time_point, SequenceId>> queue_;  // earliest deadline first

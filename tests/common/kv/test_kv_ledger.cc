@@ -161,6 +161,56 @@ TEST_F(Ledger, PromptsStayContiguousBetweenHoles) {
   EXPECT_EQ(blocks[3] - blocks[0], 3U);
 }
 
+TEST(SharedBlocks, AreFreeWhenTheLastUserLeavesAndHandedOutLast) {
+  KvLedger ledger(8, 1);
+  std::vector<BlockId> reused;
+  ledger.on_reuse([&](BlockId block) { reused.push_back(block); });
+  const auto blocks_of = [&](const LeaseTicket& ticket) {
+    const auto view = ledger.find(ticket.id);
+    return std::vector<BlockId>(view->blocks.begin(), view->blocks.end());
+  };
+  const LeaseTicket first = *ledger.allocate(1, 3);
+  const std::vector<BlockId> prompt = blocks_of(first);
+  ledger.keep(prompt[0]);
+  ledger.keep(prompt[1]);
+  const LeaseTicket second = *ledger.allocate(2, 3, std::span(prompt).first(2));
+  EXPECT_EQ(blocks_of(second)[1], prompt[1]);
+  EXPECT_EQ(ledger.free_blocks(), 4U) << "two blocks are held by two and count once";
+  ledger.release(first.id);
+  EXPECT_EQ(ledger.free_blocks(), 5U);
+  ledger.release(second.id);
+  EXPECT_TRUE(ledger.all_free()) << "what is kept is free";
+
+  const LeaseTicket third = *ledger.allocate(3, 6);  // as many as are free and not kept
+  EXPECT_TRUE(reused.empty());
+  EXPECT_FALSE(ledger.allocate(4, 3).ok());
+  const LeaseTicket fourth = *ledger.allocate(4, 2, std::span(prompt).first(1));
+  EXPECT_EQ(reused, std::vector<BlockId>{prompt[1]}) << "the one that is not shared makes room";
+  EXPECT_EQ(ledger.free_blocks(), 0U);
+  ledger.release(third.id);
+  ledger.release(fourth.id);
+  const LeaseTicket all = *ledger.allocate(5, 8);
+  EXPECT_EQ(reused, (std::vector<BlockId>{prompt[1], prompt[0]}));
+  ledger.release(all.id);
+  EXPECT_TRUE(ledger.all_free());
+}
+
+TEST(SharedBlocks, TheOldestIsHandedOutFirstAndUseMakesYoung) {
+  KvLedger ledger(3, 1);
+  std::vector<BlockId> reused;
+  ledger.on_reuse([&](BlockId block) { reused.push_back(block); });
+  std::vector<BlockId> blocks;
+  for (std::uint64_t request = 1; request <= 3; ++request) {
+    const LeaseTicket ticket = *ledger.allocate(request, 1);
+    blocks.push_back(ledger.find(ticket.id)->blocks[0]);
+    ledger.keep(blocks.back());
+    ledger.release(ticket.id);
+  }
+  ledger.release(ledger.allocate(4, 1, std::span(blocks).first(1))->id);
+  ledger.release(ledger.allocate(5, 2)->id);
+  EXPECT_EQ(reused, (std::vector<BlockId>{blocks[1], blocks[2]}));
+}
+
 TEST_F(Ledger, JsonNamesStatesAndLeases) {
   const LeaseTicket ticket = lease(2, 3);
   ASSERT_TRUE(ledger.begin_write(ticket, first_block(ticket), 1, kStart).ok());
