@@ -2,6 +2,7 @@
 import re
 import subprocess
 
+import compose_spec
 import pytest
 import yaml
 
@@ -75,3 +76,15 @@ def test_prometheus_reads_its_file_and_finds_rules(tmp_path):
             for job in yaml.safe_load((DOCKER / "prometheus.yml").read_text())["scrape_configs"]}
     assert {name: (sd["names"], sd["port"]) for name, sd in jobs.items()} == {
         f"lynx-{name}": ([name], 8000 if name == "router" else 8080) for name in chart.SERVICES}
+
+
+def parse_compose(values):
+    return compose_spec.PyCompose.from_yaml(filled(yaml.safe_dump(values)).replace("${LYNX_CLUSTER_SECRET:?", "${X:-"))
+
+
+def test_is_what_the_compose_specification_says():
+    parse_compose(COMPOSE)
+    for spoil in ({"stop_grace_period": "soon"}, {"readonly": True}, {"ports": "8000"}, {"deploy": {"replicas": "two"}}):
+        broken = {**COMPOSE, "services": {"router": {**COMPOSE["services"]["router"], **spoil}}}
+        with pytest.raises(Exception):
+            parse_compose(broken)

@@ -132,3 +132,16 @@ def test_the_tests_packages_stay_out_of_the_build():
     build, tests = set(lines[:border]), set(lines[border:])
     assert {"g++", "cmake", "ninja-build"} <= build
     assert {"libgtest-dev", "clang-tidy-16", "prometheus", "buildah"} <= tests
+
+
+def test_hadolint_has_nothing_to_say():
+    """But for DL3008: packages are as fixed as Debian's release is, and security updates must come in."""
+    done = subprocess.run([chart.TOOLS / "venv/bin/hadolint", "--ignore", "DL3008", "--no-color", *FILES],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_scripts_are_sound_shell():
+    for script in (chart.ROOT / "deploy/docker/lynx-probe", *sorted((chart.HERE.parent / "docker").glob("[!.]*"))):
+        if script.is_file() and script.read_bytes().startswith(b"#!"):
+            subprocess.run(["bash", "-n", script], check=True)

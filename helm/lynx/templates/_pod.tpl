@@ -4,8 +4,9 @@
 {{- $values := get .root.Values .component -}}
 metadata:
   labels:
-    {{- include "lynx.labels" . | nindent 4 }}
-    {{- with $values.podLabels }}
+    {{- /* No versions here: a new chart alone replaces no pod. */}}
+    {{- include "lynx.selector" . | nindent 4 }}
+    {{- with merge (dict) $values.podLabels $root.Values.commonLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
