@@ -32,9 +32,7 @@ Status check_route(const RouterShape& shape);
 // One launch for B <= kMaxRouteRows, any policy.
 void route(const RouteArgs& args, cudaStream_t stream);
 
-// Any B, policy off (args.policy and exact are not looked at); a short chain of launches. workspace: zeroed
-// once by its owner, left zeroed by every call.
-std::size_t route_prefill_workspace_bytes(const RouterShape& shape, std::uint32_t max_rows);
-void route_prefill(const RouteArgs& args, std::byte* workspace, cudaStream_t stream);
+// Any B, policy off (args.policy and exact are not looked at); two launches.
+void route_prefill(const RouteArgs& args, cudaStream_t stream);
 
 }  // namespace lynx::cuda

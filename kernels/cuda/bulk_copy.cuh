@@ -1,0 +1,81 @@
+// Bulk copies from global to shared memory, the barriers in shared memory that count their bytes, and flags
+// between the blocks of a launch. Needs compute capability 9.0.
+#pragma once
+
+#include <cstdint>
+
+namespace lynx::cuda {
+
+__device__ inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ inline void barrier_init(std::uint64_t& barrier, std::uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals));
+}
+// Initialised barriers become visible to the copy engine; a block barrier must follow.
+__device__ inline void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void arrive(std::uint64_t& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+__device__ inline void arrive_expecting(std::uint64_t& barrier, std::uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
+// Until the phase of that parity has completed.
+__device__ inline void wait(std::uint64_t& barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra complete;\n"
+      "bra again;\n"
+      "complete:\n"
+      "}\n" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// For data that is read once per launch: it should be the first to leave L2.
+__device__ inline std::uint64_t evict_first_policy() {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline std::uint64_t evict_normal_policy() {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// Addresses and bytes are multiples of 16. The barrier must have been told to expect the bytes.
+__device__ inline void bulk_copy(void* to, const void* from, std::uint32_t bytes, std::uint64_t& barrier,
+                                 std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+      "[%3], "
+      "%4;" ::"r"(shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(&barrier)), "l"(policy)
+      : "memory");
+}
+
+// Orders this thread's accesses to global memory with those of the copy engine.
+__device__ inline void copy_engine_fence() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+__device__ inline std::uint32_t load_acquire(const std::uint32_t* flag) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+// A barrier of the first `threads` threads of the block.
+__device__ inline void sync_threads(std::uint32_t threads) {
+  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
+}  // namespace lynx::cuda

@@ -1,0 +1,123 @@
+// One row of router logits, held by one warp: the exact top-k, the refill inside the active set, the weights.
+// The same steps as kernels/lynx/row_plan.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/warp.cuh"
+#include "kernels/lynx/fixed_point.h"
+#include "kernels/lynx/policy.h"
+
+namespace lynx::cuda {
+
+// An unsigned integer in the order of the floats; -0 equals 0. 0 stands for "no expert": no float maps there.
+__device__ inline std::uint32_t rank_key(float z) {
+  const std::uint32_t bits = __float_as_uint(z + 0.0F);
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+}
+__device__ inline float key_value(std::uint32_t key) {
+  return __uint_as_float((key >> 31) != 0 ? key ^ 0x80000000U : ~key);
+}
+
+__device__ inline std::uint32_t lanes_below(std::uint32_t lane) { return (1U << lane) - 1; }
+
+// Of up to 32 masses or row sums: exact, in two halves that fit 32 bits.
+__device__ inline std::uint64_t sum_lanes(std::uint64_t value) {
+  const auto low = static_cast<std::uint32_t>(value & 0xFFFFU);
+  const auto high = static_cast<std::uint32_t>(value >> 16);  // value < 2^37
+  return (std::uint64_t{__reduce_add_sync(kAllLanes, high)} << 16) + __reduce_add_sync(kAllLanes, low);
+}
+
+__device__ inline std::uint32_t mass_of(RouterKind kind, float z, float max) {
+  return kind == RouterKind::kSoftmax ? exp_minus(gap_below(max, z)) : sigmoid_mass(z);
+}
+
+// Lane l holds experts l, l + 32, ...: V of them.
+template <int V>
+struct RowKeys {
+  std::uint32_t key[V];
+
+  // False if the row has a NaN; the keys are then of no use.
+  __device__ bool load(const float* row, std::uint32_t experts, std::uint32_t lane) {
+    bool nan = false;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const std::uint32_t e = v * kWarp + lane;
+      const float z = e < experts ? row[e] : 0.0F;
+      nan |= z != z;
+      key[v] = e < experts ? rank_key(z) : 0;
+    }
+    return __any_sync(kAllLanes, nan) == 0;
+  }
+
+  // Removes the first expert in rank order. All lanes get it and its key; key 0: none was left.
+  __device__ std::uint32_t pop(std::uint32_t lane, std::uint32_t& best_key) {
+    std::uint32_t best = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v) best = max(best, key[v]);
+    best_key = __reduce_max_sync(kAllLanes, best);
+    std::uint32_t expert = 0xFFFFFFFF;
+#pragma unroll
+    for (int v = V - 1; v >= 0; --v)
+      if (key[v] == best_key) expert = v * kWarp + lane;
+    expert = __reduce_min_sync(kAllLanes, expert);
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (expert == v * kWarp + lane) key[v] = 0;
+    return expert;
+  }
+
+  __device__ void keep_only(const std::uint32_t* active_words, std::uint32_t lane) {
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if ((active_words[v] >> lane & 1) == 0) key[v] = 0;
+  }
+
+  __device__ std::uint64_t sum_of_masses(RouterKind kind, float max) const {
+    std::uint64_t sum = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (key[v] != 0) sum += mass_of(kind, key_value(key[v]), max);
+    return sum_lanes(sum);
+  }
+};
+
+// A ranked list of experts, one a lane; lanes beyond the list hold expert 0xFFFFFFFF and key 0.
+struct Ranked {
+  std::uint32_t expert = 0xFFFFFFFF;
+  std::uint32_t key = 0;
+};
+
+// Takes experts until `list` has `until` of them, the first of which goes to lane `from`.
+template <int V>
+__device__ void take_ranked(RowKeys<V>& keys, Ranked& list, std::uint32_t from, std::uint32_t until,
+                            std::uint32_t lane) {
+  for (std::uint32_t i = from; i < until; ++i) {
+    std::uint32_t key;
+    const std::uint32_t expert = keys.pop(lane, key);
+    if (lane == i) list = {expert, key};
+  }
+}
+
+// What the weights of a row need of its exact top-k.
+struct RowMass {
+  float max = 0;
+  std::uint64_t top = 0;  // sum of the exact top-k
+  std::uint64_t all = 0;  // what a mass is divided by to give a probability; only without norm_topk_prob
+};
+
+// The weight of lane's chosen expert; retained: share of the top-k's mass in the first `kept`, 2^-24.
+__device__ inline float weigh_lane(const RouterShape& shape, const RowMass& row, const Ranked& chosen,
+                                   std::uint32_t slots, std::uint32_t kept, std::uint32_t lane,
+                                   std::uint32_t& retained) {
+  const std::uint32_t mass = lane < slots ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
+  const std::uint64_t chosen_sum = sum_lanes(mass);
+  const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
+  retained = row.top == 0 ? 1U << 24 : static_cast<std::uint32_t>((kept_sum << 24) / row.top);
+  const float part = chosen_sum == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
+                                     : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(chosen_sum));
+  if (shape.norm_topk_prob) return part;
+  return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
+}
+
+}  // namespace lynx::cuda
