@@ -11,8 +11,13 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "write the rows to this file as well");
   app.require_subcommand(1);
   app.fallthrough();
-  const lynx::Subcommand commands[] = {lynx::add_step(app), lynx::add_prefill(app), lynx::add_kv(app),
-                                       lynx::add_router(app), lynx::add_start(app)};
+  const lynx::Subcommand commands[] = {
+      lynx::add_step(app),   lynx::add_prefill(app), lynx::add_kv(app),
+      lynx::add_router(app), lynx::add_start(app),
+#ifdef LYNX_CUDA
+      lynx::add_kernel(app),
+#endif
+  };
   CLI11_PARSE(app, argc, argv);
   try {
     lynx::init_logging("bench", "warn");

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "tests/kernels/lynx/recorded_logits.h"
+#include "tests/kernels/lynx/recordings.h"
 #include "tests/kernels/lynx/routing_case.h"
 
 namespace lynx {

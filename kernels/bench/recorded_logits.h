@@ -1,4 +1,4 @@
-// Router logits of a trained model (64 experts, top-8), for tests.
+// Router logits of a trained model (64 experts, top-8), for tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ struct RecordedLogits {
   }
 };
 
-// The committed sample: 6 layers, 64 sequences, one position. Throws when it is damaged.
-RecordedLogits sample_logits();
+// A recording of float16 values: an .npz with the one array [6, 192, 64, 64], or the bare values of the
+// committed sample, [6, 64, 1, 64]. Throws std::runtime_error naming the file.
+RecordedLogits read_recorded_logits(const std::string& path);
 
 }  // namespace lynx

@@ -1,0 +1,231 @@
+// lynx-bench kernel: the MoE layer on the GPU against the time to read its active experts.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "kernels/bench/device_roofline.h"
+#include "kernels/bench/recorded_logits.h"
+#include "loadtest/bench/moe_layers.h"
+#include "loadtest/bench/subcommands.h"
+
+namespace lynx {
+namespace {
+
+using cuda::MoeLayers;
+using cuda::MoeShape;
+using cuda::MoeTimes;
+using Logits = std::vector<std::vector<float>>;  // one [B, N] a layer of the graph
+
+constexpr std::uint32_t kMaxRows = 64;
+constexpr std::uint32_t kLayersOfGraph = 24;
+
+const MoeShape kQwen3{"qwen3-30b-a3b", {128, 2048, 768}, 8};
+const MoeShape kQwen2{"qwen2-57b-a14b", {64, 3584, 2560}, 8};
+const MoeShape kMixtral{"mixtral-8x7b", {8, 4096, 14336}, 2};
+const MoeShape kDeepseek{"deepseek-v2-lite", {64, 2048, 1408}, 6};
+
+struct KernelFlags {
+  std::string logits = "tests/kernels/lynx/data/router_logits_6x64x64.f16";
+  std::vector<std::string> only;  // models
+};
+
+// Rows that choose freely among `among` experts, a fresh random set of them for every layer.
+Logits random_logits(const MoeShape& shape, std::uint32_t rows, std::uint32_t among, std::uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal;
+  const std::uint32_t n = shape.experts.experts;
+  Logits out(kLayersOfGraph);
+  std::vector<std::uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0U);
+  for (auto& layer : out) {
+    std::shuffle(order.begin(), order.end(), rng);
+    layer.resize(std::size_t{rows} * n);
+    for (std::uint32_t r = 0; r < rows; ++r)
+      for (std::uint32_t i = 0; i < n; ++i)
+        layer[std::size_t{r} * n + order[i]] = normal(rng) - (i < among ? 0.0F : 100.0F);
+  }
+  return out;
+}
+
+// Exactly `unique` distinct experts, as evenly used as can be.
+Logits forced_logits(const MoeShape& shape, std::uint32_t rows, std::uint32_t unique, std::uint32_t seed) {
+  Logits out = random_logits(shape, rows, unique, seed);
+  for (auto& layer : out) {
+    std::vector<std::uint32_t> allowed;
+    for (std::uint32_t e = 0; e < shape.experts.experts; ++e)
+      if (layer[e] > -50) allowed.push_back(e);
+    for (std::uint32_t i = 0; i < rows * shape.top_k; ++i)
+      layer[std::size_t{i / shape.top_k} * shape.experts.experts + allowed[i % unique]] += 50;
+  }
+  return out;
+}
+
+// Recorded rows: neighbours in a recording are pieces of one document, so a batch takes sequences far apart.
+Logits recorded_batches(const RecordedLogits& recorded, std::uint32_t rows) {
+  Logits out;
+  const std::size_t groups = recorded.sequences / rows;
+  for (std::size_t i = 0; out.size() < kLayersOfGraph; ++i) {
+    auto& layer = out.emplace_back();
+    const std::size_t position = i / (recorded.layers * groups) % recorded.positions;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto row = recorded.row(i % recorded.layers, i / recorded.layers % groups + r * groups, position);
+      layer.insert(layer.end(), row.begin(), row.end());
+    }
+  }
+  return out;
+}
+
+class Report {
+ public:
+  explicit Report(double bandwidth) : bandwidth_(bandwidth) {}
+
+  void add(const MoeShape& shape, const std::string& what, std::uint32_t batch, const MoeTimes& t,
+           const std::string& target) {
+    const double floor = t.activated * shape.expert_bytes() / bandwidth_ * 1e6;
+    rows_.push_back({.name = shape.name + "." + what + ".b" + std::to_string(batch),
+                     .unit = "us/layer",
+                     .value = t.layer_us,
+                     .ceiling = floor,
+                     .ceiling_is = "bytes of the active experts / measured read bandwidth",
+                     .target = target,
+                     .details = {{"routed_experts", t.routed},
+                                 {"active_experts", t.activated},
+                                 {"route_us", t.route_us},
+                                 {"experts_us", t.experts_us},
+                                 {"experts_ratio", t.experts_us / floor},
+                                 {"tbytes_per_s", t.activated * shape.expert_bytes() / t.layer_us * 1e-6}}});
+    std::fprintf(stderr, "%-34s U %6.1f  %8.1f us  floor %8.1f  %.3f x  (experts %.3f x, route %.1f us)\n",
+                 rows_.back().name.c_str(), t.activated, t.layer_us, floor, t.layer_us / floor,
+                 t.experts_us / floor, t.route_us);
+  }
+  void add(BenchRow row) { rows_.push_back(std::move(row)); }
+  std::vector<BenchRow> take() { return std::move(rows_); }
+
+ private:
+  double bandwidth_;
+  std::vector<BenchRow> rows_;
+};
+
+struct Batch {
+  std::uint32_t rows;
+  const char* target;
+};
+
+void measure_random(Report& report, const MoeLayers& layers, const std::vector<Batch>& batches) {
+  const MoeShape& shape = layers.shape();
+  for (const Batch& batch : batches) {
+    const Logits logits = random_logits(shape, batch.rows, shape.experts.experts, 1);
+    const MoeTimes exact = layers.measure(logits, batch.rows, {});
+    report.add(shape, "random", batch.rows, exact, batch.target);
+    const auto half = static_cast<std::uint32_t>(std::lround(exact.activated / 2));
+    if (batch.rows < 8 || half < shape.top_k) continue;
+    const MoeTimes fewer = layers.measure(random_logits(shape, batch.rows, half, 2), batch.rows, {});
+    report.add(shape, "half", batch.rows, fewer, "<= 1.12");
+  }
+}
+
+// A straight line in the number of experts: its slope against the bytes of one.
+void measure_forced(Report& report, const MoeLayers& layers, std::uint32_t rows, double bandwidth) {
+  const MoeShape& shape = layers.shape();
+  double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+  const std::uint32_t most = std::min(shape.experts.experts, rows * shape.top_k);
+  for (std::uint32_t unique = shape.top_k; unique <= most; unique += std::max(1U, (most - shape.top_k) / 6)) {
+    const MoeTimes t = layers.measure(forced_logits(shape, rows, unique, 3), rows, {});
+    report.add(shape, "forced" + std::to_string(unique), rows, t, "");
+    n += 1, sx += t.activated, sy += t.layer_us, sxx += t.activated * t.activated,
+        sxy += t.activated * t.layer_us;
+  }
+  const double slope = (n * sxy - sx * sy) / (n * sxx - sx * sx);
+  report.add({.name = shape.name + ".slope.b" + std::to_string(rows),
+              .unit = "us/expert",
+              .value = slope,
+              .ceiling = shape.expert_bytes() / bandwidth * 1e6,
+              .ceiling_is = "bytes of an expert / measured read bandwidth",
+              .target = "",
+              .details = {{"intercept_us", (sy - slope * sx) / n}}});
+}
+
+void measure_recorded(Report& report, const MoeLayers& layers, const RecordedLogits& recorded) {
+  for (const std::uint32_t rows : {4U, 16U, 32U})
+    for (const PolicyKind kind : {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare}) {
+      const MoeTimes t = layers.measure(recorded_batches(recorded, rows), rows, {.kind = kind});
+      report.add(layers.shape(), "recorded_" + std::string(to_string(kind)), rows, t, "");
+    }
+}
+
+void measure_routing(Report& report, const MoeLayers& layers) {
+  const MoeShape& shape = layers.shape();
+  for (const std::uint32_t rows : {1U, 4U, 16U, 64U})
+    for (const PolicyKind kind : {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare}) {
+      const Logits logits = random_logits(shape, rows, shape.experts.experts, 4);
+      const double us = layers.measure(logits, rows, {.kind = kind}).route_us;
+      report.add({.name = "route.n" + std::to_string(shape.experts.experts) + "." +
+                          std::string(to_string(kind)) + ".b" + std::to_string(rows),
+                  .unit = "us/layer",
+                  .value = us,
+                  .ceiling = 5,
+                  .ceiling_is = "the budget of a layer's routing",
+                  .target = "<= 1",
+                  .details = {}});
+      std::fprintf(stderr, "%-34s %8.2f us\n",
+                   ("route " + shape.name + " " + std::string(to_string(kind))).c_str(), us);
+    }
+}
+
+std::vector<BenchRow> run(const KernelFlags& flags) {
+  const double bandwidth = cuda::device_read_bandwidth(std::size_t{4} << 30);
+  const double small = cuda::device_read_bandwidth(std::size_t{75} << 20);
+  std::fprintf(stderr, "read bandwidth: %.3f TB/s on 4 GiB, %.3f on 75 MiB\n", bandwidth * 1e-12,
+               small * 1e-12);
+  Report report(bandwidth);
+  report.add({.name = "read.75MiB",
+              .unit = "GB/s",
+              .value = small * 1e-9,
+              .ceiling = bandwidth * 1e-9,
+              .ceiling_is = "read bandwidth on 4 GiB",
+              .target = "",
+              .details = {}});
+  const auto wanted = [&](const MoeShape& shape) {
+    return flags.only.empty() ||
+           std::find(flags.only.begin(), flags.only.end(), shape.name) != flags.only.end();
+  };
+  const std::vector<Batch> main_table{{1, "<= 1.30"},  {4, "<= 1.15"},  {8, ""},
+                                      {16, "<= 1.08"}, {32, "<= 1.08"}, {64, ""}};
+  if (wanted(kQwen3)) {
+    const MoeLayers layers(kQwen3, kMaxRows);
+    measure_random(report, layers, main_table);
+    measure_routing(report, layers);
+    measure_forced(report, layers, 16, bandwidth);
+  }
+  if (wanted(kQwen2)) {
+    const MoeLayers layers(kQwen2, kMaxRows);
+    measure_random(report, layers, main_table);
+    measure_routing(report, layers);
+    measure_forced(report, layers, 16, bandwidth);
+    measure_recorded(report, layers, read_recorded_logits(flags.logits));
+  }
+  if (wanted(kMixtral))
+    measure_random(report, MoeLayers(kMixtral, kMaxRows),
+                   {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.08"}, {32, ""}});
+  if (wanted(kDeepseek))
+    measure_random(report, MoeLayers(kDeepseek, kMaxRows),
+                   {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.12"}, {32, ""}});
+  return report.take();
+}
+
+}  // namespace
+
+Subcommand add_kernel(CLI::App& app) {
+  const auto flags = std::make_shared<KernelFlags>();
+  CLI::App* parser =
+      app.add_subcommand("kernel", "MoE layers on the GPU against the time to read their experts");
+  parser->add_option("--logits", flags->logits, "recorded router logits: .npz, or .f16 [6, 64, 64]")
+      ->capture_default_str();
+  parser->add_option("--only", flags->only, "models to measure");
+  return {parser, [flags] { return run(*flags); }};
+}
+
+}  // namespace lynx

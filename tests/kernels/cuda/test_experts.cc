@@ -1,0 +1,250 @@
+// The expert kernel against plain loops over bf16 weights.
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "kernels/cuda/experts_layout.h"
+#include "kernels/dtype.h"
+#include "tests/kernels/cuda/routed_batch.h"
+
+namespace lynx::cuda {
+namespace {
+
+class CudaExperts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = missing_gpu(); !why.empty()) GTEST_SKIP() << "no GPU: " << why;
+  }
+};
+
+std::vector<std::uint16_t> random_bf16(std::size_t count, float spread, std::uint64_t seed) {
+  std::vector<std::uint16_t> values(count);
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
+  for (std::uint16_t& v : values) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const float unit = static_cast<float>(state >> 40) * 0x1p-24F - 0.5F;
+    v = f32_to_bf16(unit * spread * 3.46F);  // uniform of that standard deviation
+  }
+  return values;
+}
+
+struct HostExpert {
+  std::vector<std::uint16_t> gate, up, down;
+};
+
+// A layer with random weights, on both sides.
+struct Layer {
+  Layer(const ExpertShape& s, std::uint64_t seed) : shape(s), packed(packed_expert_bytes(s) * s.experts) {
+    const std::size_t elements = std::size_t{s.hidden} * s.intermediate;
+    for (std::uint32_t e = 0; e < s.experts; ++e) {
+      const float in = 1.5F / std::sqrt(static_cast<float>(s.hidden));
+      const float out = 1.0F / std::sqrt(static_cast<float>(s.intermediate));
+      experts.push_back({random_bf16(elements, in, seed + 3 * e), random_bf16(elements, in, seed + 3 * e + 1),
+                         random_bf16(elements, out, seed + 3 * e + 2)});
+      const DeviceArray<std::uint16_t> gate(experts[e].gate), up(experts[e].up), down(experts[e].down);
+      pack_expert({packed.get() + e * packed_expert_bytes(s), gate.get(), up.get(), down.get(), s}, nullptr);
+      expect_ok(cudaDeviceSynchronize());
+    }
+  }
+
+  ExpertShape shape;
+  std::vector<HostExpert> experts;
+  DeviceArray<std::byte> packed;
+};
+
+float dot(const std::uint16_t* w, const float* x, std::uint32_t n) {
+  float lanes[8] = {};
+  for (std::uint32_t i = 0; i < n; i += 8)
+    for (std::uint32_t j = 0; j < 8; ++j) lanes[j] += bf16_to_f32(w[i + j]) * x[i + j];
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+void add_expert(std::vector<float>& out, const Layer& layer, const HostExpert& e, const float* x,
+                float weight) {
+  const std::uint32_t h = layer.shape.hidden, inner = layer.shape.intermediate;
+  std::vector<float> act(inner);
+  for (std::uint32_t i = 0; i < inner; ++i) {
+    const float gate = dot(&e.gate[std::size_t{i} * h], x, h);
+    act[i] = gate / (1 + std::exp(-gate)) * dot(&e.up[std::size_t{i} * h], x, h);
+  }
+  for (std::uint32_t i = 0; i < h; ++i)
+    out[i] += weight * dot(&e.down[std::size_t{i} * inner], act.data(), inner);
+}
+
+struct Outcome {
+  std::vector<float> out;  // [B, H]
+  std::vector<float> residual;
+  ExpertPlan plan;
+};
+
+class Runner {
+ public:
+  Runner(const Layer& layer, std::uint32_t top_k, std::uint32_t max_rows)
+      : layer_(layer), workspace_(experts_workspace_bytes(layer.shape, top_k, max_rows)) {
+    workspace_.clear();
+    const auto view = experts_workspace_view(workspace_.get(), layer.shape, top_k, max_rows);
+    const auto counters = reinterpret_cast<std::byte*>(view.activations) - workspace_.get();
+    expect_ok(cudaMemset(view.activations, 0xFF, workspace_.size() - static_cast<std::size_t>(counters)));
+  }
+
+  // Row r's input and residual depend on input_of(r) alone. Two calls in a row, the first into a copy:
+  // counters must come back to zero.
+  Outcome run(const RoutingCase& c, const std::vector<std::uint16_t>& x, bool prefill = false) {
+    const std::uint32_t h = layer_.shape.hidden;
+    RoutedBatch batch(c);
+    prefill ? batch.prefill() : batch.decode();
+    Outcome run;
+    run.residual.resize(std::size_t{c.rows()} * h);
+    for (std::size_t i = 0; i < run.residual.size(); ++i) run.residual[i] = bf16_to_f32(x[i]) * 0.125F;
+    const DeviceArray<float> out(run.residual), again(run.residual);
+    const DeviceArray<std::uint16_t> input(x);
+    ExpertsArgs args{.out = again.get(),
+                     .out_stride = h,
+                     .x = input.get(),
+                     .x_stride = h,
+                     .packed = layer_.packed.get(),
+                     .shape = layer_.shape,
+                     .plan = batch.device_plan(),
+                     .workspace = workspace_.get()};
+    experts_add(args, nullptr);
+    args.out = out.get();
+    experts_add(args, nullptr);
+    run.out = out.download();
+    EXPECT_EQ(std::memcmp(run.out.data(), again.download().data(), run.out.size() * 4), 0)
+        << "not deterministic";
+    run.plan = batch.plan();
+    return run;
+  }
+
+ private:
+  const Layer& layer_;
+  DeviceArray<std::byte> workspace_;
+};
+
+RoutingCase batch_of(const ExpertShape& s, std::uint32_t top_k, std::uint32_t rows, std::uint32_t seed,
+                     PolicyKind kind = PolicyKind::kOff) {
+  return random_case(seed, rows, {.experts = s.experts, .top_k = top_k}, kind);
+}
+
+// ||out - want|| / ||want - residual|| over live rows; NaN never passes.
+double relative_error(const Layer& layer, const RoutingCase& c, const std::vector<std::uint16_t>& x,
+                      const Outcome& run) {
+  const std::uint32_t h = layer.shape.hidden;
+  const unsigned workers = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<double> errors(workers), norms(workers);
+  const auto work = [&](unsigned worker) {
+    for (std::uint32_t r = worker; r < c.rows(); r += workers) {
+      if (c.live[r] == 0) continue;
+      std::vector<float> input(h), want(h);
+      for (std::uint32_t i = 0; i < h; ++i) input[i] = bf16_to_f32(x[std::size_t{r} * h + i]);
+      for (std::uint32_t s = 0; s < run.plan.top_k; ++s) {
+        const std::uint32_t e = run.plan.experts[r * run.plan.top_k + s];
+        if (e != ExpertPlan::kNoExpert)
+          add_expert(want, layer, layer.experts[e], input.data(), run.plan.weights[r * run.plan.top_k + s]);
+      }
+      for (std::uint32_t i = 0; i < h; ++i) {
+        const double got = double{run.out[std::size_t{r} * h + i]} - run.residual[std::size_t{r} * h + i];
+        errors[worker] += (got - want[i]) * (got - want[i]);
+        norms[worker] += double{want[i]} * want[i];
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < workers; ++w) threads.emplace_back(work, w);
+  for (std::thread& t : threads) t.join();
+  double error = 0, norm = 0;
+  for (unsigned w = 0; w < workers; ++w) error += errors[w], norm += norms[w];
+  return std::sqrt(error / norm);
+}
+
+void expect_close(const Layer& layer, std::uint32_t top_k, const RoutingCase& c, bool prefill = false) {
+  SCOPED_TRACE(std::to_string(layer.shape.hidden) + "x" + std::to_string(layer.shape.intermediate) +
+               " N=" + std::to_string(layer.shape.experts) + " k=" + std::to_string(top_k) +
+               " B=" + std::to_string(c.rows()));
+  const auto x = random_bf16(std::size_t{c.rows()} * layer.shape.hidden, 1, c.rows() + 99);
+  Runner runner(layer, top_k, c.rows());
+  const Outcome run = runner.run(c, x, prefill);
+  EXPECT_LE(relative_error(layer, c, x, run), 1e-2);
+}
+
+TEST_F(CudaExperts, SmallAndOddShapes) {
+  const std::vector<ExpertShape> shapes{{4, 32, 32},  {8, 256, 32},  {6, 96, 160},
+                                        {16, 64, 96}, {5, 416, 224}, {64, 128, 64}};
+  for (const ExpertShape& shape : shapes) {
+    const Layer layer(shape, std::random_device{}());
+    for (const std::uint32_t top_k : {1U, 2U, 4U})
+      for (const std::uint32_t rows : {1U, 3U, 8U, 17U, 33U, 64U})
+        expect_close(layer, top_k, batch_of(shape, top_k, rows, rows));
+    expect_close(layer, 2, batch_of(shape, 2, 150, 5), true);
+  }
+}
+
+TEST_F(CudaExperts, ModelShapes) {
+  const std::vector<ExpertShape> shapes{{12, 2048, 768}, {10, 2048, 1408}, {8, 3584, 2560}};
+  for (const ExpertShape& shape : shapes) {
+    const Layer layer(shape, 11);
+    for (const std::uint32_t rows : {1U, 16U, 40U}) expect_close(layer, 4, batch_of(shape, 4, rows, rows));
+  }
+}
+
+// All rows at one expert: every size of task and more than one block of rows.
+TEST_F(CudaExperts, AnyNumberOfRowsAtOneExpert) {
+  const ExpertShape shape{3, 256, 160};
+  const Layer layer(shape, 5);
+  for (std::uint32_t rows = 1; rows <= 64; rows += rows < 20 ? 1 : 4)
+    expect_close(layer, 3, batch_of(shape, 3, rows, rows));
+  for (const std::uint32_t rows : {65U, 97U, 260U})
+    expect_close(layer, 3, batch_of(shape, 3, rows, rows), true);
+}
+
+TEST_F(CudaExperts, EmptySlotsOfReducedRows) {
+  const ExpertShape shape{16, 128, 64};
+  const Layer layer(shape, 5);
+  expect_close(layer, 8, batch_of(shape, 8, 9, 1, PolicyKind::kTopKReduced));
+}
+
+// A row gives the same bits alone, in any batch, and in prefill.
+TEST_F(CudaExperts, RowInvariance) {
+  const ExpertShape shape{8, 320, 224};
+  const Layer layer(shape, 6);
+  const RoutingCase all = batch_of(shape, 3, 200, 4);
+  const auto x = random_bf16(std::size_t{200} * shape.hidden, 1, 1);
+  Runner runner(layer, 3, 200);
+  const Outcome whole = runner.run(all, x, true);
+  for (const std::uint32_t rows : {1U, 2U, 7U, 24U, 64U}) {
+    RoutingCase some = all;
+    some.logits.resize(std::size_t{rows} * shape.experts);
+    some.live.resize(rows);
+    const Outcome part = runner.run(some, {x.begin(), x.begin() + std::size_t{rows} * shape.hidden});
+    EXPECT_EQ(std::memcmp(part.out.data(), whole.out.data(), part.out.size() * 4), 0) << rows << " rows";
+  }
+}
+
+// Field report 12: a batch of 5 in a bucket of 8 gives the output of 5, and the padding rows stay as they
+// were.
+TEST_F(CudaExperts, PaddingRowsReadNothingAndStay) {
+  const ExpertShape shape{16, 256, 96};
+  const Layer layer(shape, 7);
+  RoutingCase padded = batch_of(shape, 4, 8, 2, PolicyKind::kLynx);
+  RoutingCase eager = padded;
+  eager.logits.resize(std::size_t{5} * shape.experts);
+  eager.live.resize(5);
+  for (std::uint32_t r = 5; r < 8; ++r) padded.live[r] = 0;
+  const auto x = random_bf16(std::size_t{8} * shape.hidden, 1, 3);
+  Runner runner(layer, 4, 8);
+  const Outcome in_bucket = runner.run(padded, x);
+  const Outcome alone = runner.run(eager, {x.begin(), x.begin() + std::size_t{5} * shape.hidden});
+  EXPECT_EQ(std::memcmp(in_bucket.out.data(), alone.out.data(), alone.out.size() * 4), 0);
+  for (std::size_t i = alone.out.size(); i < in_bucket.out.size(); ++i)
+    ASSERT_EQ(in_bucket.out[i], in_bucket.residual[i]);
+  EXPECT_EQ(in_bucket.plan.active, alone.plan.active);
+}
+
+TEST(CudaExpertsLimits, NameTheField) {
+  EXPECT_TRUE(check_experts({128, 2048, 768}).ok());
+  EXPECT_NE(check_experts({8, 100, 64}).error().message.find("hidden"), std::string::npos);
+  EXPECT_NE(check_experts({8, 64, 100}).error().message.find("intermediate"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lynx::cuda
