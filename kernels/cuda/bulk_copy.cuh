@@ -73,9 +73,10 @@ __device__ inline std::uint32_t load_acquire(const std::uint32_t* flag) {
   return value;
 }
 
-// A barrier of the first `threads` threads of the block.
+// A barrier of some warps of the block. One barrier always has the same number of threads.
+template <std::uint32_t kBarrier>
 __device__ inline void sync_threads(std::uint32_t threads) {
-  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
 }  // namespace lynx::cuda

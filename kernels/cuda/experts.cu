@@ -1,17 +1,23 @@
-// The expert kernel: one persistent block a multiprocessor, eight consumer warps and two producer warps.
+// The expert kernel: one persistent block a multiprocessor; eight warps of consumers, a planner, two
+// producers and a teller.
 #include "kernels/cuda/experts.h"
 
 #include "kernels/cuda/experts_consumer.cuh"
+#include "kernels/cuda/experts_producers.cuh"
 #include "kernels/cuda/launch.h"
 
 namespace lynx::cuda {
 namespace {
 
-constexpr std::uint32_t kThreads = kConsumers + 2 * kWarp;
+constexpr std::uint32_t kThreads = kConsumers + 4 * kWarp;
 constexpr std::uint32_t kMaxSumRows = 64;  // more rows: a launch of its own sums them
 
+// Warps 0 to 7 are consumers.
+enum Role : std::uint32_t { kPlanner = kConsumerWarps, kWeights, kInputs, kTeller };
+
 struct ExpertsShared {
-  Ring ring;
+  StageRing ring;
+  TaskRing tasks;
   OutputShared outputs;
   TaskTables tables;
 };
@@ -21,43 +27,36 @@ __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_const
   extern __shared__ __align__(128) std::byte memory[];
   ExpertsShared& s = *reinterpret_cast<ExpertsShared*>(memory);
   if (threadIdx.x == 0) {
-    init_ring(s.ring);
-    s.outputs.last_units = 0;
+    init_rings(s.tasks, s.ring);
+    init_outputs(s.outputs);
   }
   release_dependents();
   grid_dependency_wait();
   build_tables(job, s.tables);
-  const std::uint32_t warp = threadIdx.x / kWarp;
-  if (warp < kConsumerWarps) {
-    Consumer(job, s.tables, s.ring, s.outputs).run();
-  } else if (warp == kConsumerWarps) {
-    if (threadIdx.x % kWarp == 0) produce_weights(job, s.tables, s.ring);
-  } else {
-    copy_engine_fence();
-    produce_inputs(job, s.tables, s.ring);
+  switch (threadIdx.x / kWarp) {
+    case kPlanner:
+      return plan_tasks(job, s.tables, s.tasks);
+    case kWeights:
+      if (threadIdx.x % kWarp == 0) produce_weights(job, s.tasks, s.ring);
+      return;
+    case kInputs:
+      return produce_inputs(job, s.tables, s.tasks, s.ring);
+    case kTeller:
+      tell(job, s.tables, s.tasks, s.outputs);
+      break;
+    default:
+      Consumer(job, s.tasks, s.ring, s.outputs).run();
   }
+  sync_threads<kFinisherBarrier>(kFinishers);
+  add_finished(job, s.outputs);
+  if (threadIdx.x == 0) leave(job, s.tables);
 }
 
 // For batches whose sum is too much for the tail of the kernel: a thread sums four outputs of one row.
 __global__ void __launch_bounds__(256) add_slots_kernel(const __grid_constant__ ExpertsJob job) {
   grid_dependency_wait();
-  const DevicePlan& plan = job.args.plan;
-  const std::uint32_t hidden = job.args.shape.hidden;
-  const std::uint32_t row = blockIdx.x;
-  const std::uint32_t* experts = plan.expert_of + row * plan.top_k;
-  if (experts[0] == ExpertPlan::kNoExpert) return;
-  for (std::uint32_t column = threadIdx.x * 4; column < hidden; column += blockDim.x * 4) {
-    const float* from = job.workspace.partial + std::size_t{row} * plan.top_k * hidden + column;
-    float4 sum = {0, 0, 0, 0};
-    for (std::uint32_t s = 0; s < plan.top_k; ++s) {
-      if (experts[s] == ExpertPlan::kNoExpert) continue;
-      const float4 part = *reinterpret_cast<const float4*>(from + std::size_t{s} * hidden);
-      sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
-    }
-    auto* to = reinterpret_cast<float4*>(job.args.out + row * job.args.out_stride + column);
-    const float4 old = *to;
-    *to = {old.x + sum.x, old.y + sum.y, old.z + sum.z, old.w + sum.w};
-  }
+  for (std::uint32_t column = threadIdx.x * 4; column < job.args.shape.hidden; column += blockDim.x * 4)
+    add_slots(job, blockIdx.x, column);
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ Status check_experts(const ExpertShape& shape) {
     return Error{ErrorCode::kInvalidArgument,
                  "experts: the CUDA expert kernels take 1 to 512, got " + std::to_string(shape.experts)};
   if (Status s = multiple_of_32("hidden size", shape.hidden); !s.ok()) return s;
+  if (shape.hidden > 32768)
+    return Error{ErrorCode::kInvalidArgument, "hidden size: the CUDA expert kernels take up to 32768, got " +
+                                                  std::to_string(shape.hidden)};
   return multiple_of_32("expert intermediate size", shape.intermediate);
 }
 
@@ -38,10 +41,11 @@ ExpertsWorkspace experts_workspace_view(std::byte* memory, const ExpertShape& sh
   };
   // Counters first: they must lie in the same place for every number of rows.
   take(view.finished_blocks, 1);
+  take(view.next_task, 1);
   take(view.gate_up_done, shape.experts);
   take(view.down_done, shape.hidden / kUnitOutputs);
   take(view.activations, pairs * activation_stride(shape));
-  take(view.partial, pairs * shape.hidden);
+  take(view.partial, pairs * down_layout(shape).parts * shape.hidden);
   return view;
 }
 

@@ -33,6 +33,8 @@ struct MatrixLayout {
   std::uint32_t inputs = 0;       // K, a multiple of 32
   std::uint32_t unit_rows = 0;    // M / 32
   std::uint32_t unit_cols = 0;    // ceil(K / 128)
+  std::uint32_t parts = 1;        // tasks that share the inputs; the last may have fewer than the others
+  std::uint32_t part_cols = 0;    // unit_cols of a part
   std::size_t expert_offset = 0;  // bytes from the start of the expert
 };
 
@@ -42,11 +44,16 @@ LYNX_LAYOUT_FN std::size_t matrix_bytes(const MatrixLayout& m) {
   return std::size_t{m.unit_rows} * m.unit_cols * kUnitBytes;
 }
 LYNX_LAYOUT_FN MatrixLayout gate_up_layout(const ExpertShape& s) {
-  return {s.hidden, 2 * s.intermediate / kUnitOutputs, ceil_div(s.hidden, kUnitInputs), 0};
+  const std::uint32_t cols = ceil_div(s.hidden, kUnitInputs);
+  return {s.hidden, 2 * s.intermediate / kUnitOutputs, cols, 1, cols, 0};
 }
+// A long sum is cut in parts of at most 4096 inputs: or the last tasks of a layer would keep a few blocks
+// busy while the others wait. The cut depends on the shape alone, and so do the bits of a row.
 LYNX_LAYOUT_FN MatrixLayout down_layout(const ExpertShape& s) {
-  return {s.intermediate, s.hidden / kUnitOutputs, ceil_div(s.intermediate, kUnitInputs),
-          matrix_bytes(gate_up_layout(s))};
+  const std::uint32_t cols = ceil_div(s.intermediate, kUnitInputs);
+  const std::uint32_t parts = ceil_div(cols, 4096 / kUnitInputs);
+  return {s.intermediate, s.hidden / kUnitOutputs, cols,
+          parts,          ceil_div(cols, parts),   matrix_bytes(gate_up_layout(s))};
 }
 
 // Rows of the activations are padded to whole cache lines, so that no line holds rows of two experts.
@@ -56,10 +63,11 @@ LYNX_LAYOUT_FN std::uint32_t activation_stride(const ExpertShape& s) {
 
 struct ExpertsWorkspace {
   std::uint32_t* finished_blocks = nullptr;  // [1] blocks that have left
+  std::uint32_t* next_task = nullptr;        // [1] claimed beyond the first of each block
   std::uint32_t* gate_up_done = nullptr;     // [N] finished gate-up tasks of active expert i
   std::uint32_t* down_done = nullptr;        // [H / 32] finished down tasks of 32 outputs
   std::uint16_t* activations = nullptr;      // [pairs, activation_stride] bf16
-  float* partial = nullptr;                  // [B, k, H] weighted outputs of each pair
+  float* partial = nullptr;                  // [B, k, parts, H] weighted outputs of each pair
   std::size_t bytes = 0;
 };
 

@@ -7,25 +7,17 @@
 
 namespace lynx::cuda {
 
-struct PairTarget {
-  std::uint32_t slot = 0;  // row * k + slot
-  float weight = 0;
-};
+inline constexpr std::uint32_t kMaxOutputUnits = 1024;  // hidden size / 32
+
+inline constexpr std::uint32_t kTellAhead = 4;  // tasks that the teller may lie behind
 
 struct OutputShared {
-  PartialSums sums;
-  PairTarget pairs[2][kRowBlock];  // of the current task and the one before it
-  std::uint32_t last_units;        // bit u: unit last_unit + u has all its down tasks
-  std::uint32_t last_unit;
+  PartialSums sums[2];                // of this pass and the one before
+  std::uint64_t written[kTellAhead];  // all consumer warps have written a task's outputs
+  std::uint64_t told[kTellAhead];     // the other blocks know
+  std::uint32_t finished;             // down units that this block finished
+  std::uint16_t finished_unit[kMaxOutputUnits];
 };
-
-// The fate of the row block's outputs; the first threads. Read after the next sync_threads.
-__device__ inline void load_targets(const ExpertsJob& job, const Task& task, PairTarget* targets) {
-  if (!task.down || threadIdx.x >= task.rows) return;
-  const DevicePlan& plan = job.args.plan;
-  const std::uint32_t pair = task.first_pair + threadIdx.x;
-  targets[threadIdx.x] = {plan.row_of[pair] * plan.top_k + plan.slot_of[pair], plan.pair_weight[pair]};
-}
 
 __device__ inline float silu(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
@@ -63,36 +55,43 @@ __device__ inline void write_weighted(const ExpertsJob& job, const Task& task, c
     if (pass.first_row + row >= task.rows || unit >= task.units) continue;
     const PairTarget target = targets[pass.first_row + row];
     const std::size_t column = (task.unit + unit) * kUnitOutputs + output % kUnitOutputs;
-    job.workspace.partial[std::size_t{target.slot} * job.args.shape.hidden + column] =
+    job.workspace.partial[std::size_t{target.part} * job.args.shape.hidden + column] =
         target.weight * sums.total(row, output);
   }
 }
 
-// The weighted sum of 32 outputs of every row. All consumers, after the last of their down tasks.
-__device__ inline void add_slots(const ExpertsJob& job, std::uint32_t unit) {
-  const DevicePlan& plan = job.args.plan;
-  constexpr std::uint32_t kVectors = kUnitOutputs / 4;
-  for (std::uint32_t i = threadIdx.x; i < plan.rows * kVectors; i += kConsumers) {
-    const std::uint32_t row = i / kVectors;
-    const std::uint32_t column = unit * kUnitOutputs + i % kVectors * 4;
-    const std::uint32_t slot = row * plan.top_k;
-    if (plan.expert_of[slot] == ExpertPlan::kNoExpert) continue;  // padding
-    const float* from = job.workspace.partial + std::size_t{slot} * job.args.shape.hidden + column;
-    float4 sum = {0, 0, 0, 0};
-#pragma unroll 8
-    for (std::uint32_t s = 0; s < plan.top_k; ++s) {
-      const float4 part =
-          __ldcg(reinterpret_cast<const float4*>(from + std::size_t{s} * job.args.shape.hidden));
-      const bool used = plan.expert_of[slot + s] != ExpertPlan::kNoExpert;
-      sum.x += used ? part.x : 0.0F;
-      sum.y += used ? part.y : 0.0F;
-      sum.z += used ? part.z : 0.0F;
-      sum.w += used ? part.w : 0.0F;
-    }
-    auto* to = reinterpret_cast<float4*>(job.args.out + row * job.args.out_stride + column);
-    const float4 old = *to;
-    *to = {old.x + sum.x, old.y + sum.y, old.z + sum.z, old.w + sum.w};
+// Up to 8 parts of a row from `first` on, all in flight at once; those of empty slots count as nothing.
+__device__ inline float4 add_parts(const ExpertsJob& job, const float* from, std::uint32_t first,
+                                   std::uint32_t count, float4 sum) {
+  const std::size_t stride = job.args.shape.hidden;
+  float4 part[8];
+  std::uint32_t expert[8];
+#pragma unroll
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (i >= count) break;
+    part[i] = __ldcg(reinterpret_cast<const float4*>(from + (first + i) * stride));
+    expert[i] = job.args.plan.expert_of[(first + i) / job.down.parts];
   }
+#pragma unroll
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (i >= count || expert[i] == ExpertPlan::kNoExpert) continue;
+    sum = {sum.x + part[i].x, sum.y + part[i].y, sum.z + part[i].z, sum.w + part[i].w};
+  }
+  return sum;
+}
+
+// Four outputs of a row += all parts of its slots, in slot order. Padding rows stay as they are.
+__device__ inline void add_slots(const ExpertsJob& job, std::uint32_t row, std::uint32_t column) {
+  const DevicePlan& plan = job.args.plan;
+  auto* to = reinterpret_cast<float4*>(job.args.out + row * job.args.out_stride + column);
+  const float4 old = *to;
+  const std::uint32_t first = row * plan.top_k * job.down.parts;
+  const std::uint32_t end = first + plan.top_k * job.down.parts;
+  float4 sum = {0, 0, 0, 0};
+  for (std::uint32_t i = first; i < end; i += 8)
+    sum = add_parts(job, job.workspace.partial + column, i, end - i, sum);
+  if (plan.expert_of[row * plan.top_k] != ExpertPlan::kNoExpert)
+    *to = {old.x + sum.x, old.y + sum.y, old.z + sum.z, old.w + sum.w};
 }
 
 }  // namespace lynx::cuda

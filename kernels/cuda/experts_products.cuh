@@ -59,7 +59,7 @@ __device__ inline void multiply_block(Products<kTiles, kRowTiles>& p, const std:
 
 // The whole task, stage by stage. One warp.
 template <int kTiles, int kRowTiles>
-__device__ inline void multiply(Products<kTiles, kRowTiles>& p, Ring& ring, Cursor& at,
+__device__ inline void multiply(Products<kTiles, kRowTiles>& p, StageRing& ring, StageCursor& at,
                                 std::uint32_t all_inputs) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t quarter = threadIdx.x / kWarp % kQuarters;
@@ -76,10 +76,10 @@ __device__ inline void multiply(Products<kTiles, kRowTiles>& p, Ring& ring, Curs
 
   for (std::uint32_t first = 0; first < all_inputs; first += kUnitCols * kUnitInputs, at.advance()) {
     const std::uint32_t blocks = (all_inputs - first) / kBlockInputs;  // left, this stage's among them
-    wait(ring.full[at.stage], at.parity);
-    const std::byte* weights = ring.stages[at.stage].weights + quarter * 2048 + lane * 16;
+    wait(ring.full[at.at], at.parity);
+    const std::byte* weights = ring.stages[at.at].weights + quarter * 2048 + lane * 16;
     const std::byte* inputs =
-        ring.stages[at.stage].inputs + lane / 4 * kRowStride + lane % 4 * 16 + quarter * kBlockInputs * 2;
+        ring.stages[at.at].inputs + lane / 4 * kRowStride + lane % 4 * 16 + quarter * kBlockInputs * 2;
 #pragma unroll
     for (std::uint32_t col = 0; col < kUnitCols; ++col) {
       if (col * kBlocks + quarter < blocks)
@@ -87,7 +87,7 @@ __device__ inline void multiply(Products<kTiles, kRowTiles>& p, Ring& ring, Curs
                        kRowStride);
     }
     __syncwarp();
-    if (lane == 0) arrive(ring.empty[at.stage]);
+    if (lane == 0) arrive(ring.empty[at.at]);
   }
 }
 

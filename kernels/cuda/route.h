@@ -27,7 +27,7 @@ struct RouteArgs {
 };
 
 // At start-up: the error names the field that these kernels do not cover.
-Status check_route(const RouterShape& shape);
+Status check_route(const RouterShape& shape, PolicyKind policy = PolicyKind::kOff);
 
 // One launch for B <= kMaxRouteRows, any policy.
 void route(const RouteArgs& args, cudaStream_t stream);

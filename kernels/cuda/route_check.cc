@@ -4,7 +4,7 @@
 
 namespace lynx::cuda {
 
-Status check_route(const RouterShape& shape) {
+Status check_route(const RouterShape& shape, PolicyKind policy) {
   const auto outside = [](const char* field, std::uint32_t most, std::uint32_t value) {
     return Error{ErrorCode::kInvalidArgument, std::string(field) + ": the CUDA router takes 1 to " +
                                                   std::to_string(most) + ", got " + std::to_string(value)};
@@ -12,6 +12,10 @@ Status check_route(const RouterShape& shape) {
   if (shape.experts == 0 || shape.experts > kMaxRouteExperts)
     return outside("experts", kMaxRouteExperts, shape.experts);
   if (shape.top_k == 0 || shape.top_k > kMaxRouteTopK) return outside("top_k", kMaxRouteTopK, shape.top_k);
+  if (is_of_the_laboratory(policy) || (policy == PolicyKind::kEnergy && shape.top_k == 1))
+    return Error{ErrorCode::kInvalidArgument, "policy: the CUDA router has no '" +
+                                                  std::string(to_string(policy)) + "' for top_k " +
+                                                  std::to_string(shape.top_k)};
   return {};
 }
 

@@ -1,6 +1,6 @@
 // Filling the active set up: the rare path, taken when a policy leaves fewer than k experts (or chooses by
-// summed probability). All rows add up in block 0, which then ranks the experts left out. See
-// Selection::fill_to.
+// summed probability). All rows add up in block 0, whose first warp then takes the best of the experts left
+// out, one by one. See Selection::fill_to.
 #pragma once
 
 #include "kernels/cuda/route_policy.cuh"
@@ -26,7 +26,7 @@ __device__ inline void add_row(const RouteArgs& args, RouteShared& sums, const f
   if (args.policy == PolicyKind::kLynx && lane < args.shape.top_k) {
     const std::uint32_t bins = args.derived.bins;
     const std::uint32_t bin = affinity_bin(gap_below(max, key_value(top.key)), args.derived.alpha, bins - 1);
-    atomicAdd(&sums.digits[top.expert * (bins + 1) + 1 + bin], 1U);
+    atomicAdd(&digits_in(args, sums)[top.expert * (bins + 1) + 1 + bin], 1U);
   }
 }
 
@@ -40,56 +40,76 @@ __device__ inline void carry(std::uint32_t* digits, std::uint32_t count, std::ui
   }
 }
 
-__device__ inline bool fills_before(const RouteShared& s, std::uint32_t digits, std::uint32_t a,
-                                    std::uint32_t b) {
-  for (std::uint32_t i = 0; i < digits; ++i) {
-    const std::uint32_t of_a = s.digits[a * digits + i];
-    const std::uint32_t of_b = s.digits[b * digits + i];
-    if (of_a != of_b) return of_a > of_b;
+// The votes of an expert as words that compare like its score. One thread an expert.
+__device__ inline void score_experts(const RouteArgs& args, RouteShared& s, std::uint32_t voters) {
+  const std::uint32_t count = digits_of(args);
+  const std::uint32_t e = threadIdx.x;
+  if (count == 0 || e >= args.shape.experts) return;
+  std::uint32_t* digits = digits_in(args, s) + e * count;
+  carry(digits, count, voters);
+  std::uint64_t* words = s.score + e * score_words(args);
+  for (std::uint32_t first = 0; first < count; first += kDigitsOfWord) {
+    std::uint64_t word = 0;
+    for (std::uint32_t i = 0; i < kDigitsOfWord; ++i)
+      word = word << kDigitBits | (first + i < count ? digits[first + i] : 0);
+    *words++ = word;
   }
-  if (s.probability[a] != s.probability[b]) return s.probability[a] > s.probability[b];
-  return a < b;
 }
 
-// Activates the best of the experts left out until `count` are active. All threads of block 0.
-__device__ inline void fill_to(RouteShared& s, std::uint32_t n, std::uint32_t digits, std::uint32_t count) {
-  const std::uint32_t have = count_bits(s.active);
-  std::uint32_t mine = 0;  // bit i: expert threadIdx + i * threads is among the best
-  for (std::uint32_t e = threadIdx.x, i = 0; e < n && have < count; e += kRouteThreads, ++i) {
-    if (has_bit(s.active, e)) continue;
-    std::uint32_t before = 0;
-    for (std::uint32_t other = 0; other < n; ++other)
-      before += other != e && !has_bit(s.active, other) && fills_before(s, digits, other, e) ? 1 : 0;
-    mine |= (before < count - have ? 1U : 0U) << i;
-  }
-  __syncthreads();
-  for (std::uint32_t e = threadIdx.x, i = 0; e < n; e += kRouteThreads, ++i)
-    if ((mine >> i & 1) != 0) atomicOr(&s.active[e / 32], 1U << (e % 32));
-  __syncthreads();
+// Experts of lane l: l, l + 32, ...; bit v of its mask is expert l + 32 v. Keeps those with the largest
+// value.
+__device__ inline std::uint32_t keep_largest(std::uint32_t mask, const std::uint64_t* values,
+                                             std::uint32_t stride, std::uint32_t lane) {
+  std::uint64_t best = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    best = max(best, values[(lane + (__ffs(left) - 1) * kWarp) * stride]);
+  const std::uint32_t high = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(best >> 32));
+  const std::uint32_t low =
+      __reduce_max_sync(kAllLanes, best >> 32 == high ? static_cast<std::uint32_t>(best) : 0U);
+  const std::uint64_t largest = std::uint64_t{high} << 32 | low;
+  std::uint32_t kept = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1)
+    if (values[(lane + (__ffs(left) - 1) * kWarp) * stride] == largest) kept |= left & (0U - left);
+  return kept;
 }
 
-// Block 0, once every row has been added: the active set, from `keep` (what the votes say) and the sums.
-__device__ inline void choose_filled(const RouteArgs& args, RouteShared& s, std::uint32_t voters) {
-  const std::uint32_t n = args.shape.experts;
-  std::uint32_t digits = 0;
-  if (args.policy == PolicyKind::kLynx) {
-    digits = args.derived.bins + 1;
-    for (std::uint32_t e = threadIdx.x; e < n; e += kRouteThreads)
-      carry(&s.digits[e * digits], digits, voters);
-    __syncthreads();
-  }
-  if (fills_first(args.policy)) {
-    std::uint32_t keep = 0;
-    if (threadIdx.x < kActiveWords) {
-      keep = s.active[threadIdx.x];
-      s.active[threadIdx.x] = 0;
+// Activates the best of the experts left out until `count` are active. The first warp of block 0.
+__device__ inline void fill_to(const RouteArgs& args, RouteShared& s, std::uint32_t count,
+                               std::uint32_t lane) {
+  const std::uint32_t words = score_words(args);
+  std::uint32_t out = 0;
+  for (std::uint32_t v = 0; v * kWarp < args.shape.experts; ++v)
+    if (lane + v * kWarp < args.shape.experts && !has_bit(s.active, lane + v * kWarp)) out |= 1U << v;
+  for (std::uint32_t have = count_bits(s.active); have < count; ++have) {
+    std::uint32_t best = out;
+    for (std::uint32_t w = 0; w < words; ++w) best = keep_largest(best, s.score + w, words, lane);
+    best = keep_largest(best, s.probability, 1, lane);
+    const std::uint32_t mine = best != 0 ? lane + (__ffs(best) - 1) * kWarp : 0xFFFFFFFF;
+    const std::uint32_t expert = __reduce_min_sync(kAllLanes, mine);
+    if (mine == expert) {
+      out &= ~(1U << (expert / kWarp));
+      s.active[expert / 32] |= 1U << (expert % 32);
     }
-    __syncthreads();
-    fill_to(s, n, digits, args.derived.budget);
-    if (threadIdx.x < kActiveWords) s.active[threadIdx.x] |= keep;
-    __syncthreads();
+    __syncwarp();
   }
-  fill_to(s, n, digits, args.shape.top_k);
+}
+
+// Block 0, once every row has been added: the active set, from what the votes say and the sums.
+__device__ inline void choose_filled(const RouteArgs& args, RouteShared& s, std::uint32_t voters) {
+  score_experts(args, s, voters);
+  __syncthreads();
+  if (threadIdx.x >= kWarp) return;
+  const std::uint32_t lane = threadIdx.x;
+  if (fills_first(args.policy)) {
+    const std::uint32_t keep = lane < kActiveWords ? s.active[lane] : 0;
+    __syncwarp();
+    if (lane < kActiveWords) s.active[lane] = 0;
+    __syncwarp();
+    fill_to(args, s, args.derived.budget, lane);
+    if (lane < kActiveWords) s.active[lane] |= keep;
+    __syncwarp();
+  }
+  fill_to(args, s, args.shape.top_k, lane);
 }
 
 }  // namespace lynx::cuda

@@ -28,6 +28,17 @@ __device__ inline std::uint64_t sum_lanes(std::uint64_t value) {
   return (std::uint64_t{__reduce_add_sync(kAllLanes, high)} << 16) + __reduce_add_sync(kAllLanes, low);
 }
 
+// Of the lanes before this one.
+__device__ inline std::uint64_t sum_before(std::uint64_t value, std::uint32_t lane) {
+  std::uint64_t sum = value;
+#pragma unroll
+  for (std::uint32_t step = 1; step < kWarp; step *= 2) {
+    const std::uint64_t other = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += other;
+  }
+  return sum - value;
+}
+
 __device__ inline std::uint32_t mass_of(RouterKind kind, float z, float max) {
   return kind == RouterKind::kSoftmax ? exp_minus(gap_below(max, z)) : sigmoid_mass(z);
 }
@@ -112,8 +123,11 @@ __device__ inline float weigh_lane(const RouterShape& shape, const RowMass& row,
                                    std::uint32_t& retained) {
   const std::uint32_t mass = lane < slots ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
   const std::uint64_t chosen_sum = sum_lanes(mass);
-  const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
-  retained = row.top == 0 ? 1U << 24 : static_cast<std::uint32_t>((kept_sum << 24) / row.top);
+  retained = 1U << 24;
+  if (kept < shape.top_k && row.top != 0) {
+    const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
+    retained = static_cast<std::uint32_t>((kept_sum << 24) / row.top);
+  }
   const float part = chosen_sum == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
                                      : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(chosen_sum));
   if (shape.norm_topk_prob) return part;

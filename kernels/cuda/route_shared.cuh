@@ -11,21 +11,21 @@
 
 namespace lynx::cuda {
 
-inline constexpr std::uint32_t kRowsPerBlock = 8;
+inline constexpr std::uint32_t kRowsPerBlock = 16;
 inline constexpr std::uint32_t kRouteThreads = kRowsPerBlock * kWarp;
-inline constexpr std::uint32_t kMaxRouteBlocks = kMaxRouteRows / kRowsPerBlock;
+inline constexpr std::uint32_t kRowBits = (1U << kRowsPerBlock) - 1;
 inline constexpr std::uint32_t kActiveWords = kMaxRouteExperts / 32;
-
-// Fields of a vote word, kRowsPerBlock bits each: bit r of the field is the block's row r.
-inline constexpr std::uint32_t kKeepField = 0, kLastField = 8, kRoutedField = 16;
+static_assert(kRouteThreads >= kMaxRouteExperts, "a thread an expert");
 
 struct RouteShared {
-  std::uint32_t votes[kMaxRouteExperts];       // of this block's rows
+  std::uint32_t
+      votes[kMaxRouteExperts];  // low half, bit r: row r makes the expert stay; high half: kLast votes
+  std::uint32_t energy[kMaxRouteExperts];      // energy: of this block's rows
   std::uint32_t used[kMaxRouteExperts];        // bit r: row r of this block takes the expert
   std::uint64_t rows_of[kMaxRouteExperts];     // bit r: row r of the batch takes the expert
   std::uint32_t start[kMaxRouteExperts];       // the expert's first pair in the transposed plan
   std::uint32_t active[kActiveWords];          // the set A, a bit an expert
-  std::uint32_t routed[kActiveWords];          // experts of the exact top-k sets
+  std::uint32_t routed[kActiveWords];          // experts of this block's exact top-k sets
   std::uint32_t scan[kRowsPerBlock];           // of the warps
   std::uint32_t voters;                        // of this block
   std::uint32_t chosen[kRowsPerBlock][kWarp];  // a row's kept experts, made dense
@@ -33,14 +33,28 @@ struct RouteShared {
   // Block 0 only: one entry a row of the batch.
   std::uint32_t retained[kMaxRouteRows];
   std::uint32_t remapped[kMaxRouteRows];
-  // Block 0 only, when A is filled up: the sum of probabilities, and (lynx) vote digits [N, bins + 1].
+  // Block 0 only, when A is filled up: the sum of probabilities; and under lynx the votes.
   std::uint64_t probability[kMaxRouteExperts];
-  std::uint32_t digits[];
+  std::uint64_t score[];  // [N, score_words]: the digits of an expert, most significant first; then digits
+                          // [N, bins + 1]
 };
 
+// A digit counts up to 64 rows.
+inline constexpr std::uint32_t kDigitBits = 7;
+inline constexpr std::uint32_t kDigitsOfWord = 9;
+
+__host__ __device__ inline std::uint32_t digits_of(const RouteArgs& args) {
+  return args.policy == PolicyKind::kLynx ? args.derived.bins + 1 : 0;
+}
+__host__ __device__ inline std::uint32_t score_words(const RouteArgs& args) {
+  return (digits_of(args) + kDigitsOfWord - 1) / kDigitsOfWord;
+}
+__device__ inline std::uint32_t* digits_in(const RouteArgs& args, RouteShared& s) {
+  return reinterpret_cast<std::uint32_t*>(s.score + args.shape.experts * score_words(args));
+}
 inline std::size_t route_shared_bytes(const RouteArgs& args) {
-  const std::size_t digits = args.policy == PolicyKind::kLynx ? args.derived.bins + 1 : 0;
-  return sizeof(RouteShared) + digits * args.shape.experts * sizeof(std::uint32_t);
+  return sizeof(RouteShared) + args.shape.experts * (score_words(args) * sizeof(std::uint64_t) +
+                                                     digits_of(args) * sizeof(std::uint32_t));
 }
 
 __device__ inline std::uint32_t count_bits(const std::uint32_t* words) {

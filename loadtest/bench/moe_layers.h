@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/bench/device_graph.h"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/route.h"
-#include "loadtest/bench/device_graph.h"
 
 namespace lynx::cuda {
 

@@ -168,11 +168,11 @@ void expect_close(const Layer& layer, std::uint32_t top_k, const RoutingCase& c,
 }
 
 TEST_F(CudaExperts, SmallAndOddShapes) {
-  const std::vector<ExpertShape> shapes{{4, 32, 32},  {8, 256, 32},  {6, 96, 160},
-                                        {16, 64, 96}, {5, 416, 224}, {64, 128, 64}};
+  const std::vector<ExpertShape> shapes{{4, 32, 32},   {8, 256, 32},  {6, 96, 160}, {16, 64, 96},
+                                        {5, 416, 224}, {64, 128, 64}, {3, 64, 4256}};
   for (const ExpertShape& shape : shapes) {
     const Layer layer(shape, std::random_device{}());
-    for (const std::uint32_t top_k : {1U, 2U, 4U})
+    for (const std::uint32_t top_k : {1U, 2U, std::min(4U, shape.experts)})
       for (const std::uint32_t rows : {1U, 3U, 8U, 17U, 33U, 64U})
         expect_close(layer, top_k, batch_of(shape, top_k, rows, rows));
     expect_close(layer, 2, batch_of(shape, 2, 150, 5), true);

@@ -1,4 +1,4 @@
-#include "loadtest/bench/device_graph.h"
+#include "kernels/bench/device_graph.h"
 
 #include <algorithm>
 #include <type_traits>
