@@ -147,7 +147,8 @@ def loaded_stack():
     data = OUT / f"data-{os.getpid()}"
     prometheus = ["prometheus", f"--config.file={write_configuration(base)}", f"--storage.tsdb.path={data}",
                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
-    environment = {"LYNX_API_PORT": str(base), "LYNX_OUT": str(OUT)}
+    # auto: on a machine without RDMA UCX falls back to TCP, and an alert must say so.
+    environment = {"LYNX_API_PORT": str(base), "LYNX_OUT": str(OUT), "LYNX_TRANSPORT": "auto"}
     with running(["deploy/local/run", "--serve"], "run.log", **environment) as lynx:
         wait_for(f"http://127.0.0.1:{base}/health/ready", "Lynx", lynx)
         with running(prometheus, "prometheus.log") as process:
