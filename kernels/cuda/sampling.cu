@@ -29,6 +29,37 @@ constexpr float kBinsPerTemperature = 64;  // 32 temperatures below the best a m
 constexpr unsigned kListed = 1024;         // tokens of a bin that are compared one by one
 constexpr unsigned kMaxTiles = 1024;       // of the draw: 1024 tokens each
 
+// visit(logit, token) for tokens [begin, end), shared out over `count` threads of which this is `index`.
+// Loads run ahead of the visits, 16 bytes each where the row's alignment allows it.
+template <typename Visit>
+__device__ void for_each_logit(const float* logits, unsigned begin, unsigned end, unsigned index,
+                               unsigned count, const Visit& visit) {
+  constexpr unsigned kBatch = 4;
+  unsigned i = begin;
+  if (reinterpret_cast<std::uintptr_t>(logits + begin) % sizeof(float4) == 0) {
+    const unsigned whole = begin + (end - begin) / 4 * 4;
+    for (; i < whole; i += 4 * kBatch * count) {
+      float4 v[kBatch];
+#pragma unroll
+      for (unsigned b = 0; b < kBatch; ++b) {
+        const unsigned at = i + 4 * (b * count + index);
+        if (at < whole) v[b] = *reinterpret_cast<const float4*>(logits + at);
+      }
+#pragma unroll
+      for (unsigned b = 0; b < kBatch; ++b) {
+        const unsigned at = i + 4 * (b * count + index);
+        if (at >= whole) break;
+        visit(v[b].x, at);
+        visit(v[b].y, at + 1);
+        visit(v[b].z, at + 2);
+        visit(v[b].w, at + 3);
+      }
+    }
+    i = whole;
+  }
+  for (i += index; i < end; i += count) visit(logits[i], i);
+}
+
 struct Summary {  // of a stretch of logits
   float max;
   std::uint32_t token;  // of the maximum; the smallest
@@ -65,22 +96,19 @@ __global__ void __launch_bounds__(kSummaryThreads)
   const unsigned row = blockIdx.y;
   if (row >= live_count(live_rows, gridDim.y) || rows[row].on_device == 0) return;
   logits += row * stride;
-  const auto begin = static_cast<unsigned>(std::uint64_t{vocab} * blockIdx.x / kParts);
-  const auto end = static_cast<unsigned>(std::uint64_t{vocab} * (blockIdx.x + 1) / kParts);
+  const unsigned stretch = (vocab + kParts - 1) / kParts + 3 & ~3U;
+  const unsigned begin = min(blockIdx.x * stretch, vocab);
+  const unsigned end = min(begin + stretch, vocab);
   Summary s = {-INFINITY, 0xFFFFFFFFU, 0, 0};
-#pragma unroll 8
-  for (unsigned i = begin + threadIdx.x; i < end; i += kSummaryThreads) {
-    const float x = logits[i];
-    if (!(x < INFINITY)) {  // NaN too
-      s.bad = 1;
-    } else if (x > s.max) {
-      s.sum = s.sum * expf(s.max - x) + 1;
+  for_each_logit(logits, begin, end, threadIdx.x, kSummaryThreads, [&](float x, unsigned token) {
+    if (!(x < INFINITY)) s.bad = 1;  // NaN too
+    if (x > s.max) {                 // rarely: a few times per thread
+      s.sum *= expf(s.max - x);
       s.max = x;
-      s.token = i;
-    } else if (x != -INFINITY) {
-      s.sum += expf(x - s.max);
+      s.token = token;
     }
-  }
+    if (x != -INFINITY) s.sum += expf(x - s.max);
+  });
   __shared__ Summary of_warp[kSummaryThreads / kWarp];
   s = summary_of_warp(s);
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = s;
@@ -114,20 +142,28 @@ static_assert(kMaxTiles <= kBins);
 struct Row {
   const float* logits;
   unsigned vocab;
-  float top, temperature, floor;
+  float top, per_temperature, floor;  // per_temperature: 1 / temperature
   Rank from;
 
   __device__ bool holds(float score, unsigned token) const {
     return score >= floor && score != -INFINITY && rank_of(score, token) >= from;
   }
   __device__ Mass mass(float score) const {
-    return static_cast<Mass>(expf((score - top) / temperature) * 0x1p40F);
+    return static_cast<Mass>(expf((score - top) * per_temperature) * 0x1p40F);
   }
   __device__ unsigned bin(float score) const {
     return static_cast<unsigned>(
-        fminf((top - score) / temperature * kBinsPerTemperature, static_cast<float>(kBins - 1)));
+        fminf((top - score) * per_temperature * kBinsPerTemperature, static_cast<float>(kBins - 1)));
   }
 };
+
+// visit(score, token) for the tokens in the running, over the whole block.
+template <typename Visit>
+__device__ void for_each_held(const Row& row, const Visit& visit) {
+  for_each_logit(row.logits, 0, row.vocab, threadIdx.x, kThreads, [&](float score, unsigned token) {
+    if (row.holds(score, token)) visit(score, token);
+  });
+}
 
 // The sum over the block, for every thread.
 __device__ Mass block_sum(Shared& shared, Mass value) {
@@ -143,14 +179,12 @@ __device__ Mass block_sum(Shared& shared, Mass value) {
 __device__ void fill_histogram(Shared& shared, const Row& row) {
   for (unsigned b = threadIdx.x; b < kBins; b += kThreads) shared.mass[b] = shared.count[b] = 0;
   __syncthreads();
-  for (unsigned i = threadIdx.x; i < row.vocab; i += kThreads) {
-    const float score = row.logits[i];
-    if (!row.holds(score, i)) continue;
+  for_each_held(row, [&](float score, unsigned) {
     const unsigned b = row.bin(score);
     atomicAdd(shared.count + b, 1U);
     const Mass mass = row.mass(score);
     if (mass != 0) atomicAdd(shared.mass + b, mass);
-  }
+  });
   __syncthreads();
 }
 
@@ -181,13 +215,12 @@ __device__ void find_bin(Shared& shared, const Weight* weights, Mass target) {
 __device__ void find_rank_listed(Shared& shared, const Row& row, bool by_mass, Mass target) {
   if (threadIdx.x == 0) shared.list_size = 0;
   __syncthreads();
-  for (unsigned i = threadIdx.x; i < row.vocab; i += kThreads) {
-    const float score = row.logits[i];
-    if (!row.holds(score, i) || row.bin(score) != shared.bin) continue;
+  for_each_held(row, [&](float score, unsigned token) {
+    if (row.bin(score) != shared.bin) return;
     const unsigned at = atomicAdd(&shared.list_size, 1U);
-    shared.listed[at] = rank_of(score, i);
+    shared.listed[at] = rank_of(score, token);
     shared.listed_mass[at] = by_mass ? row.mass(score) : 1;
-  }
+  });
   __syncthreads();
   static_assert(kListed <= kThreads, "one listed token a thread");
   if (threadIdx.x < shared.list_size) {
@@ -205,11 +238,10 @@ __device__ void find_rank_listed(Shared& shared, const Row& row, bool by_mass, M
 
 __device__ Mass weight_from(Shared& shared, const Row& row, bool by_mass, Rank from) {
   Mass weight = 0;
-  for (unsigned i = threadIdx.x; i < row.vocab; i += kThreads) {
-    const float score = row.logits[i];
-    if (row.holds(score, i) && row.bin(score) == shared.bin && rank_of(score, i) >= from)
+  for_each_held(row, [&](float score, unsigned token) {
+    if (row.bin(score) == shared.bin && rank_of(score, token) >= from)
       weight += by_mass ? row.mass(score) : 1;
-  }
+  });
   return block_sum(shared, weight);
 }
 
@@ -250,10 +282,13 @@ __device__ Mass keep_best(Shared& shared, Row& row, bool by_mass, Mass target) {
 
 __device__ Mass total_mass(Shared& shared, const Row& row) {
   Mass own = 0;
-  for (unsigned i = threadIdx.x; i < row.vocab; i += kThreads) {
-    const float score = row.logits[i];
-    if (row.holds(score, i)) own += row.mass(score);
-  }
+  for_each_held(row, [&](float score, unsigned) { own += row.mass(score); });
+  return block_sum(shared, own);
+}
+
+__device__ Mass histogram_mass(Shared& shared) {
+  Mass own = 0;
+  for (unsigned b = threadIdx.x; b < kBins; b += kThreads) own += shared.mass[b];
   return block_sum(shared, own);
 }
 
@@ -261,15 +296,21 @@ __device__ void narrow(Shared& shared, Row& row, const SamplingRow& how) {
   const bool by_count = how.top_k > 0 && how.top_k < row.vocab;
   if (!by_count && how.top_p >= 1) return;
   fill_histogram(shared, row);
+  bool cut = false;
+  Mass kept = 0;
   if (by_count) {
     Mass own = 0;
     for (unsigned b = threadIdx.x; b < kBins; b += kThreads) own += shared.count[b];
-    if (how.top_k < block_sum(shared, own)) keep_best(shared, row, false, how.top_k);
+    cut = how.top_k < block_sum(shared, own);
+    if (cut) {
+      keep_best(shared, row, false, how.top_k);
+      kept = total_mass(shared, row);
+    }
   }
   if (how.top_p >= 1) return;
   // Bins above that of the last token kept are whole; find_bin never gets past it, for the target is smaller
   // than the mass of what is left.
-  const Mass total = total_mass(shared, row);
+  const Mass total = cut ? kept : histogram_mass(shared);
   const auto target = static_cast<Mass>(ceil(static_cast<double>(how.top_p) * static_cast<double>(total)));
   keep_best(shared, row, true, min(max(target, Mass{1}), total));
 }
@@ -283,10 +324,10 @@ __device__ std::uint32_t draw(Shared& shared, const Row& row, double uniform) {
   __syncthreads();
   for (unsigned tile = warp; tile < tiles; tile += kWarps) {
     Mass own = 0;
-    for (unsigned i = tile * kTile + lane; i < min((tile + 1) * kTile, row.vocab); i += kWarp) {
-      const float score = row.logits[i];
-      if (row.holds(score, i)) own += row.mass(score);
-    }
+    for_each_logit(row.logits, tile * kTile, min((tile + 1) * kTile, row.vocab), lane, kWarp,
+                   [&](float score, unsigned token) {
+                     if (row.holds(score, token)) own += row.mass(score);
+                   });
     own = warp_sum(own);
     if (lane == 0) shared.mass[tile] = own;
   }
@@ -341,7 +382,7 @@ __global__ void __launch_bounds__(kThreads)
   if (how.temperature >= kGreedyBelow) {
     const float floor =
         how.min_p > 0 ? __fadd_rn(all.max, __fmul_rn(how.temperature, logf(how.min_p))) : -INFINITY;
-    Row row = {logits, vocab, all.max, how.temperature, floor, 0};
+    Row row = {logits, vocab, all.max, 1 / how.temperature, floor, 0};
     narrow(shared, row, how);
     token = draw(shared, row, how.uniform);
   }

@@ -1,0 +1,194 @@
+// The pieces of skinny_gemm.cu: weights on their way, rows in shared memory, sums across a cluster.
+//
+// Fragments: the sum over k does not care in which order k meets the slots of an instruction, as long as both
+// operands agree. Lane 4 g + q takes 16 bytes, k = 8 q .. 8 q + 7 of 32, of row g: two instructions' worth.
+#pragma once
+
+#include "kernels/cuda/vec.cuh"
+
+namespace lynx::cuda::skinny {
+
+inline constexpr unsigned kWarps = 8;
+inline constexpr unsigned kThreads = kWarps * kWarp;
+inline constexpr unsigned kTile = 16;   // outputs of one instruction
+inline constexpr unsigned kSlice = 64;  // k of four instructions
+inline constexpr unsigned kAhead = 4;   // slices in flight of each warp
+inline constexpr unsigned kPad = 32;    // elements after each row of x, so that fragments meet no bank twice
+
+struct Params {
+  std::byte* out;
+  std::size_t out_stride;
+  const std::uint16_t* x;
+  std::size_t x_stride;
+  const std::uint16_t* weights;
+  unsigned rows, n, k;
+  unsigned block_k;  // of one block of the cluster
+  bool add;
+  const std::uint32_t* live_rows;
+};
+
+struct Slice {  // 64 k of 16 outputs, of which this lane holds those of outputs g and g + 8
+  uint4 low[2], high[2];
+};
+
+// Where this lane's weights of a tile begin. Outputs past the last repeat it; their sums are dropped.
+struct TileCursor {
+  const std::uint16_t* low;
+  const std::uint16_t* high;
+  int left;  // k from there to the end of the matrix
+
+  __device__ void start(const Params& p, unsigned tile, unsigned k) {
+    const unsigned output = tile * kTile + threadIdx.x % kWarp / 4;
+    const unsigned at = k + threadIdx.x % 4 * 8;
+    low = p.weights + std::size_t{min(output, p.n - 1)} * p.k + at;
+    high = p.weights + std::size_t{min(output + 8, p.n - 1)} * p.k + at;
+    left = static_cast<int>(p.k) - static_cast<int>(at);
+  }
+  __device__ void advance(unsigned k) {
+    low += k;
+    high += k;
+    left -= static_cast<int>(k);
+  }
+  __device__ Slice load(unsigned k) const {
+    Slice s;
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      const bool inside = static_cast<int>(k + i * 32) < left;
+      s.low[i] = inside ? load_weight(low + k + i * 32) : uint4{};
+      s.high[i] = inside ? load_weight(high + k + i * 32) : uint4{};
+    }
+    return s;
+  }
+};
+
+// Asks L2 for k [begin, end) of a tile: one line is one slice of one output.
+__device__ inline void prefetch_slices(const Params& p, unsigned tile, unsigned begin, unsigned end) {
+  const unsigned slices = (end - begin) / kSlice;
+  for (unsigned i = threadIdx.x % kWarp; i < kTile * slices; i += kWarp) {
+    const unsigned output = tile * kTile + i / slices;
+    const unsigned k = begin + i % slices * kSlice;
+    if (output < p.n && k < p.k)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weights + std::size_t{output} * p.k + k));
+  }
+}
+
+// This block's k of every row into shared memory [rows][block_k + kPad]; zeros for padding and past the end.
+template <unsigned kRows>
+__device__ void load_rows(std::uint16_t* to, const Params& p, unsigned live, unsigned first_k) {
+  const unsigned pieces = p.block_k / 8;
+  for (unsigned i = threadIdx.x; i < kRows * pieces; i += kThreads) {
+    const unsigned row = i / pieces;
+    const unsigned k = i % pieces * 8;
+    const bool inside = row < live && first_k + k < p.k;
+    const std::uint16_t* from = inside ? p.x + row * p.x_stride + first_k + k : p.x;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to + row * (p.block_k + kPad) + k))),
+                 "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// sum[t] += the products of one slice with rows 8 t .. 8 t + 7; x points to row g, k 8 q of the slice.
+template <unsigned kRowTiles>
+__device__ void multiply(float (&sum)[kRowTiles][4], const Slice& w, const std::uint16_t* x,
+                         unsigned stride) {
+#pragma unroll
+  for (unsigned t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      const uint4 v = *reinterpret_cast<const uint4*>(x + t * 8 * stride + i * 32);
+      mma_16816(sum[t], w.low[i].x, w.high[i].x, w.low[i].y, w.high[i].y, v.x, v.y);
+      mma_16816(sum[t], w.low[i].z, w.high[i].z, w.low[i].w, w.high[i].w, v.z, v.w);
+    }
+  }
+}
+
+// Where output o of a row lies among a tile's sums: fragments' stores meet no bank twice, and four
+// consecutive outputs stay together.
+__device__ inline unsigned place(unsigned row, unsigned output) {
+  return row / 2 * 32 + ((row % 2 * kTile + output) ^ (row / 2 % 4 * 8));
+}
+
+template <unsigned kRowTiles>
+__device__ void store_sums(float* to, const float (&sum)[kRowTiles][4]) {
+  const unsigned g = threadIdx.x % kWarp / 4;
+  const unsigned q = threadIdx.x % 4;
+#pragma unroll
+  for (unsigned t = 0; t < kRowTiles; ++t) {
+    const unsigned row = t * 8 + 2 * q;
+    to[place(row, g)] = sum[t][0];
+    to[place(row + 1, g)] = sum[t][1];
+    to[place(row, g + 8)] = sum[t][2];
+    to[place(row + 1, g + 8)] = sum[t][3];
+  }
+}
+
+__device__ inline float4 load_remote(const float* address, unsigned block) {
+  float4 v;
+  asm volatile(
+      "{ .reg .u32 remote; mapa.shared::cluster.u32 remote, %4, %5;"
+      " ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [remote]; }"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(address))), "r"(block)
+      : "memory");
+  return v;
+}
+
+__device__ inline void cluster_sync(unsigned blocks) {
+  if (blocks == 1) {
+    __syncthreads();
+    return;
+  }
+  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+
+// The sums of all blocks, in their order.
+__device__ inline float4 add_blocks(const float* address, unsigned blocks) {
+  constexpr unsigned kAtOnce = 4;
+  if (blocks == 1) return *reinterpret_cast<const float4*>(address);
+  float4 sum = {};
+  for (unsigned first = 0; first < blocks; first += kAtOnce) {
+    float4 part[kAtOnce];
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i)
+      part[i] = first + i < blocks ? load_remote(address, first + i) : float4{};
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      sum.x += part[i].x;
+      sum.y += part[i].y;
+      sum.z += part[i].z;
+      sum.w += part[i].w;
+    }
+  }
+  return sum;
+}
+
+// Four consecutive outputs of a row, those below n.
+template <typename Out>
+__device__ void store4(const Params& p, unsigned row, unsigned output, float4 sum) {
+  Out* to = reinterpret_cast<Out*>(p.out) + row * p.out_stride + output;
+  const float values[4] = {sum.x, sum.y, sum.z, sum.w};
+  constexpr bool kFloats = sizeof(Out) == sizeof(float);
+  if (kFloats && output + 4 <= p.n && reinterpret_cast<std::uintptr_t>(to) % sizeof(float4) == 0) {
+    auto* four = reinterpret_cast<float4*>(to);
+    if (p.add) {
+      const float4 old = *four;
+      sum = {sum.x + old.x, sum.y + old.y, sum.z + old.z, sum.w + old.w};
+    }
+    *four = sum;
+    return;
+  }
+#pragma unroll
+  for (unsigned i = 0; i < 4; ++i) {
+    if (output + i >= p.n) return;
+    float value = values[i];
+    if constexpr (kFloats) {
+      if (p.add) value += to[i];
+    }
+    store1(to + i, value);
+  }
+}
+
+}  // namespace lynx::cuda::skinny
