@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) attention_any_kernel(const Para
   const unsigned row = blockIdx.y;
   const unsigned warp = threadIdx.x / kWarp;
   const unsigned lane = threadIdx.x % kWarp;
-  grid_dependency_wait();
   release_dependents();
+  grid_dependency_wait();
   if (row >= live_count(p.staged.live_rows, p.rows)) return;
 
   const unsigned context = p.staged.positions[row] + 1;

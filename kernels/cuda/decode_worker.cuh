@@ -11,7 +11,7 @@
 
 namespace lynx::cuda::decode {
 
-inline constexpr unsigned kWarps = 4;
+inline constexpr unsigned kWarps = 8;
 inline constexpr unsigned kThreads = kWarps * kWarp;
 inline constexpr unsigned kHeads = 8;  // query heads of a task
 inline constexpr unsigned kTileKeys = 16;
@@ -38,64 +38,116 @@ struct Params {
 
 struct Task {
   unsigned row, part, kv_head, group, context;
+  unsigned first, keys;  // of the part
 };
 
 template <unsigned kD>
 struct Shared {
-  std::uint32_t offsets[kMaxSplit];  // of each key of the part, in 16 bytes
+  std::uint32_t offsets[2][kMaxSplit];  // of each key of this and the next task's part, in 16 bytes
   union {
-    float out[kWarps][kHeads][kD + 4];  // of the warps
+    float out[kWarps][kHeads][kD];      // of the warps; see place()
     float2 softmax[kMaxParts][kHeads];  // of the parts
   };
   float2 of_warp[kWarps][kHeads];  // softmax
+  uint4 q[kD / 32][kWarp];         // fragments of q^T, for every warp
   bool last;
+};
+
+// Where element d of a head's output lies among its kD: the warps' stores meet no bank twice, and an even d
+// and the next stay together.
+__device__ inline unsigned place(unsigned head, unsigned d) { return d ^ (head / 2 % 4 * 2); }
+
+// The task's queries, scaled, as fragments of q^T.
+template <unsigned kD>
+__device__ void stage_queries(Shared<kD>& shared, const Params& p, const Task& task) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned step = threadIdx.x / kWarp;
+  if (step >= kD / 32) return;
+  const unsigned head = task.group * kHeads + lane / 4;  // among those of the KV head
+  const bool exists = head < p.per_kv;
+  float v[8];
+  load8(v, p.q + task.row * p.q_stride + (task.kv_head * p.per_kv + (exists ? head : 0)) * kD + step * 32 +
+               lane % 4 * 8);
+#pragma unroll
+  for (float& f : v) f = exists ? f * p.scale : 0.0F;
+  shared.q[step][lane] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
+                          pack_bf16(v[6], v[7])};
+}
+
+// Keys g and g + 8 of a tile of 16: 8 consecutive d at 8 q of every 32.
+template <unsigned kD>
+struct KeyTile {
+  uint4 low[kD / 32], high[kD / 32];
+  __device__ void load(const std::byte* base, const std::uint32_t* offsets, unsigned last) {
+    const unsigned g = threadIdx.x % kWarp / 4;
+    base += threadIdx.x % 4 * sizeof(uint4);
+    const std::byte* a = base + std::size_t{offsets[min(g, last)]} * sizeof(uint4);
+    const std::byte* b = base + std::size_t{offsets[min(g + 8, last)]} * sizeof(uint4);
+#pragma unroll
+    for (unsigned s = 0; s < kD / 32; ++s) low[s] = load_streaming(a + s * 64);
+#pragma unroll
+    for (unsigned s = 0; s < kD / 32; ++s) high[s] = load_streaming(b + s * 64);
+  }
+};
+
+// Values of keys 2q, 2q + 1, 2q + 8 and 2q + 9: 8 consecutive d at 8 g of every 64. Pairs of keys in one
+// register, as fragments of V^T want them, are then one byte permutation away.
+template <unsigned kD>
+struct ValueTile {
+  uint4 of_key[4][kD / 64];
+  __device__ void load(const std::byte* base, const std::uint32_t* offsets, unsigned last) {
+    base += threadIdx.x % kWarp / 4 * sizeof(uint4);
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned key = threadIdx.x % 4 * 2 + i % 2 + i / 2 * 8;
+      const std::byte* from = base + std::size_t{offsets[min(key, last)]} * sizeof(uint4);
+#pragma unroll
+      for (unsigned b = 0; b < kD / 64; ++b) of_key[i][b] = load_streaming(from + b * 128);
+    }
+  }
 };
 
 // One warp's share of a task.
 template <unsigned kD>
 struct Worker {
-  static constexpr unsigned kSteps = kD / 32;  // 16-byte loads of a lane per key
-  uint4 q[kSteps];                             // fragments of q^T
-  float out[kD / 16][4] = {};
-  float max[2] = {-INFINITY, -INFINITY};  // of heads 2q and 2q + 1
-  float sum[2] = {};
+  KeyTile<kD> k;  // on their way: the tile after the one being worked on, or the next task's first
+  ValueTile<kD> v;
+  float out[kD / 16][4];
+  float max[2];  // of heads 2q and 2q + 1
+  float sum[2];
 
-  __device__ void load_queries(const Params& p, const Task& task) {
-    const unsigned g = threadIdx.x % kWarp / 4;
-    const unsigned head = task.group * kHeads + g;  // among those of the KV head
-    const bool exists = head < p.per_kv;
-    const float* from = p.q + task.row * p.q_stride + (task.kv_head * p.per_kv + (exists ? head : 0)) * kD +
-                        threadIdx.x % 4 * 8;
+  __device__ void clear() {
 #pragma unroll
-    for (unsigned s = 0; s < kSteps; ++s) {
-      float v[8];
-      load8(v, from + s * 32);
-#pragma unroll
-      for (float& f : v) f = exists ? f * p.scale : 0.0F;
-      q[s] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
-    }
+    for (auto& o : out) o[0] = o[1] = o[2] = o[3] = 0;
+    max[0] = max[1] = -INFINITY;
+    sum[0] = sum[1] = 0;
   }
 
-  // Keys g and g + 8 of the tile, or their values.
-  struct Tile {
-    uint4 low[kSteps], high[kSteps];
-    __device__ void load(const std::byte* base, const std::uint32_t* offsets, unsigned last) {
-      const unsigned g = threadIdx.x % kWarp / 4;
-      const std::byte* a = base + std::size_t{offsets[min(g, last)]} * sizeof(uint4);
-      const std::byte* b = base + std::size_t{offsets[min(g + 8, last)]} * sizeof(uint4);
-#pragma unroll
-      for (unsigned s = 0; s < kSteps; ++s) low[s] = load_streaming(a + s * 64);
-#pragma unroll
-      for (unsigned s = 0; s < kSteps; ++s) high[s] = load_streaming(b + s * 64);
-    }
-  };
+  __device__ static unsigned first_key() { return threadIdx.x / kWarp * kTileKeys; }
 
-  __device__ void scores(float (&score)[4], const Tile& k) const {
+  __device__ static const std::byte* base_of(const Params& p, const Task& task) {
+    return p.kv.base + task.kv_head * kD * 2;
+  }
+
+  // The first tile's loads.
+  __device__ void start(const Params& p, const Task& task, const std::uint32_t* offsets) {
+    const unsigned first = first_key();
+    if (first >= task.keys) return;
+    const std::byte* base = base_of(p, task);
+    k.load(base, offsets + first, task.keys - 1 - first);
+    v.load(base + p.kv.v_bytes, offsets + first, task.keys - 1 - first);
+  }
+
+  __device__ void scores(float (&score)[4], const uint4 (&queries)[kD / 32][kWarp]) const {
+    float other[4] = {};  // two chains of instructions instead of one
 #pragma unroll
-    for (unsigned s = 0; s < kSteps; ++s) {
-      mma_16816(score, k.low[s].x, k.high[s].x, k.low[s].y, k.high[s].y, q[s].x, q[s].y);
-      mma_16816(score, k.low[s].z, k.high[s].z, k.low[s].w, k.high[s].w, q[s].z, q[s].w);
+    for (unsigned s = 0; s < kD / 32; ++s) {
+      const uint4 q = queries[s][threadIdx.x % kWarp];
+      mma_16816(score, k.low[s].x, k.high[s].x, k.low[s].y, k.high[s].y, q.x, q.y);
+      mma_16816(other, k.low[s].z, k.high[s].z, k.low[s].w, k.high[s].w, q.z, q.w);
     }
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) score[i] += other[i];
   }
 
   // Scores into weights; the state moves to the new maximum.
@@ -120,42 +172,52 @@ struct Worker {
     }
   }
 
-  __device__ void weigh(const float (&score)[4], const Tile& v) {
+  __device__ static std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
+    return __byte_perm(a, b, 0x5410);
+  }
+  __device__ static std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
+    return __byte_perm(a, b, 0x7632);
+  }
+
+  // Tile t of out: rows g and g + 8 are d = 64 (t / 4) + 8 g + 2 (t % 4), and the next d.
+  __device__ void weigh(const float (&score)[4]) {
     const std::uint32_t p0 = transpose_8x8(pack_bf16(score[0], score[1]));
     const std::uint32_t p1 = transpose_8x8(pack_bf16(score[2], score[3]));
+    const auto add = [&](float(&to)[4], std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+      mma_16816(to, low_halves(a, b), high_halves(a, b), low_halves(c, d), high_halves(c, d), p0, p1);
+    };
 #pragma unroll
-    for (unsigned s = 0; s < kSteps; ++s) {
-      mma_16816(out[2 * s], transpose_8x8(v.low[s].x), transpose_8x8(v.low[s].y), transpose_8x8(v.high[s].x),
-                transpose_8x8(v.high[s].y), p0, p1);
-      mma_16816(out[2 * s + 1], transpose_8x8(v.low[s].z), transpose_8x8(v.low[s].w),
-                transpose_8x8(v.high[s].z), transpose_8x8(v.high[s].w), p0, p1);
+    for (unsigned b = 0; b < kD / 64; ++b) {
+      const uint4& k0 = v.of_key[0][b];
+      const uint4& k1 = v.of_key[1][b];
+      const uint4& k8 = v.of_key[2][b];
+      const uint4& k9 = v.of_key[3][b];
+      add(out[4 * b], k0.x, k1.x, k8.x, k9.x);
+      add(out[4 * b + 1], k0.y, k1.y, k8.y, k9.y);
+      add(out[4 * b + 2], k0.z, k1.z, k8.z, k9.z);
+      add(out[4 * b + 3], k0.w, k1.w, k8.w, k9.w);
     }
   }
 
-  __device__ void run(const Params& p, const Task& task, const std::uint32_t* offsets, unsigned keys) {
-    const unsigned warp = threadIdx.x / kWarp;
+  // Through the keys that start() began with.
+  __device__ void run(const Params& p, const Task& task, const std::uint32_t* offsets,
+                      const uint4 (&queries)[kD / 32][kWarp]) {
     const unsigned g = threadIdx.x % kWarp / 4;
-    const std::byte* base = p.kv.base + (task.kv_head * kD + threadIdx.x % 4 * 8) * 2;
-    unsigned first = warp * kTileKeys;
-    if (first >= keys) return;
-    Tile k;
-    Tile v;
-    k.load(base, offsets + first, keys - 1 - first);
-    v.load(base + p.kv.v_bytes, offsets + first, keys - 1 - first);
-    while (true) {
+    const std::byte* base = base_of(p, task);
+    for (unsigned first = first_key(); first < task.keys;) {
       const unsigned next = first + kWarps * kTileKeys;
+      const unsigned last = task.keys - 1 - next;
       float score[4] = {};
-      scores(score, k);
-      if (next < keys) k.load(base, offsets + next, keys - 1 - next);
-      if (first + kTileKeys > keys) {
+      scores(score, queries);
+      if (next < task.keys) k.load(base, offsets + next, last);
+      if (first + kTileKeys > task.keys) {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
-          if (first + g + i / 2 * 8 >= keys) score[i] = -INFINITY;
+          if (first + g + i / 2 * 8 >= task.keys) score[i] = -INFINITY;
       }
       soften(score);
-      weigh(score, v);
-      if (next >= keys) return;
-      v.load(base + p.kv.v_bytes, offsets + next, keys - 1 - next);
+      weigh(score);
+      if (next < task.keys) v.load(base + p.kv.v_bytes, offsets + next, last);
       first = next;
     }
   }
@@ -163,16 +225,16 @@ struct Worker {
   __device__ void publish(Shared<kD>& shared) {
     const unsigned warp = threadIdx.x / kWarp;
     const unsigned g = threadIdx.x % kWarp / 4;
-    const unsigned q_lane = threadIdx.x % 4;
+    const unsigned head = threadIdx.x % 4 * 2;
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
+#pragma unroll
       for (unsigned mask = 4; mask < kWarp; mask *= 2) sum[h] += __shfl_xor_sync(kAllLanes, sum[h], mask);
-      if (g == 0) shared.of_warp[warp][2 * q_lane + h] = {max[h], sum[h]};
+      if (g == 0) shared.of_warp[warp][head + h] = {max[h], sum[h]};
 #pragma unroll
       for (unsigned t = 0; t < kD / 16; ++t) {
-        const unsigned d = t / 2 * 32 + 8 * (g / 2) + 4 * (t % 2) + g % 2;
-        shared.out[warp][2 * q_lane + h][d] = out[t][h];
-        shared.out[warp][2 * q_lane + h][d + 2] = out[t][h + 2];
+        const unsigned d = t / 4 * 64 + 8 * g + 2 * (t % 4);
+        *reinterpret_cast<float2*>(&shared.out[warp][head + h][place(head, d)]) = {out[t][h], out[t][h + 2]};
       }
     }
   }

@@ -1,10 +1,12 @@
 // How every kernel here is launched: on the caller's stream, no host synchronisation, no allocation, so that
 // launches can be captured into a graph. A refused launch throws std::runtime_error with CUDA's reason.
 //
-// Programmatic dependent launch: a kernel launched with Overlap::kPrevious may start while the kernel before
-// it in the stream drains. Every such kernel calls grid_dependency_wait() (warp.cuh) in all of its blocks,
-// before the first access to anything that an earlier kernel of the step wrote, and before any early return:
-// that its blocks have ended must mean that all earlier kernels have ended too.
+// Programmatic dependent launch: a kernel launched with Overlap::kPrevious may start while the kernels before
+// it in the stream still run, as soon as all of their blocks have called release_dependents() (warp.cuh),
+// which they do first of all. Every such kernel calls grid_dependency_wait() in all of its blocks, before the
+// first access to anything that an earlier kernel of the step wrote and before any early return: that its
+// blocks have ended must mean that all earlier kernels have ended too. Before that it may read constants,
+// weights and the step's staged rows (paged_kv.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

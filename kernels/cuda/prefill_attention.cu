@@ -197,8 +197,8 @@ template <unsigned kD, typename Out>
 __global__ void __launch_bounds__(kThreads, 1) prefill_attention_kernel(const Params p) {
   extern __shared__ std::byte memory[];
   auto* stages = reinterpret_cast<Stage<kD>*>(memory);
-  grid_dependency_wait();
   release_dependents();
+  grid_dependency_wait();
   const PrefillTile tile = p.tiles[blockIdx.y];
   const unsigned kv_head = blockIdx.x;
   const BlockId* table = p.tables + std::size_t{tile.sequence} * p.table_stride;

@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) rope_store_kernel(const Params 
   const unsigned head = blockIdx.x * kWarps + threadIdx.x / kWarp;
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned half = p.head_dim / 2;
-  grid_dependency_wait();
   release_dependents();
+  grid_dependency_wait();
   if (row >= live_count(p.staged.live_rows, p.rows) || head >= p.q_heads + 2 * p.kv.kv_heads) return;
   const unsigned position = p.staged.positions[row];
   const float* rope = p.rope + position * p.rope_stride;

@@ -13,8 +13,8 @@ constexpr unsigned kNormWarps = kNormThreads / kWarp;
 template <typename From>
 __global__ void copy_rows(float* out, std::size_t out_stride, const From* x, std::size_t x_stride,
                           const std::uint32_t* index, unsigned cols, const std::uint32_t* live_rows) {
-  grid_dependency_wait();
   release_dependents();
+  grid_dependency_wait();
   const unsigned row = blockIdx.y;
   if (row >= live_count(live_rows, gridDim.y)) return;
   const unsigned col = (blockIdx.x * blockDim.x + threadIdx.x) * kVector;
@@ -39,8 +39,8 @@ template <typename To>
 __global__ void __launch_bounds__(kNormThreads)
     rms_norm_kernel(To* out, std::size_t out_stride, const float* x, std::size_t x_stride,
                     const float* weight, unsigned cols, float eps, const std::uint32_t* live_rows) {
-  grid_dependency_wait();
   release_dependents();
+  grid_dependency_wait();
   const unsigned row = blockIdx.x;
   if (row >= live_count(live_rows, gridDim.x)) return;
   x += row * x_stride;

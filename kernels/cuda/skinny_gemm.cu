@@ -34,6 +34,7 @@ template <unsigned kRowTiles, typename Out>
 __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p) {
   using Sizes = Memory<kRowTiles>;
   extern __shared__ __align__(16) std::byte memory[];
+  release_dependents();
   auto* sums = reinterpret_cast<float*>(memory);  // [rounds][warps][rows * 16]
   auto* rows = reinterpret_cast<std::uint16_t*>(sums + Sizes::kRounds * Sizes::kSums);
   unsigned rank;
@@ -58,7 +59,6 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
     prefetch_slices(p, begin + warp, first_k + kStep, first_k + p.block_k);
   }
   grid_dependency_wait();  // the weights above are no kernel's output
-  release_dependents();
   const unsigned live = live_count(p.live_rows, p.rows);
   load_rows<Sizes::kRows>(rows, p, live, first_k);
   __syncthreads();

@@ -16,7 +16,7 @@ __device__ inline void grid_dependency_wait() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// The kernel after this one may start to launch.
+// The kernel after this one may be launched once every block has said this.
 __device__ inline void release_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
