@@ -62,6 +62,8 @@ struct Heartbeat {
   draining @3 :Bool;
   stepSeconds @4 :Float32;  # recent mean; 0 = none yet
   transport @5 :Text;       # the UCX transport in use, empty before the first push
+  routedExperts @6 :Float32;     # distinct experts per layer-step since the last heartbeat, mean, before remapping
+  activatedExperts @7 :Float32;  # and after; both 0 = no step since then
 }
 
 struct Reserve {

@@ -221,6 +221,8 @@ void StubWorker::send_heartbeat(bool draining) {
   beat.setFreeBlocks(options_.total_blocks);
   beat.setRunning(static_cast<std::uint32_t>(held_.size()));
   beat.setDraining(draining);
+  beat.setRoutedExperts(options_.routed_experts);
+  beat.setActivatedExperts(options_.activated_experts);
   links_.broadcast(message);
 }
 

@@ -36,6 +36,7 @@ struct StubOptions {
   std::chrono::milliseconds heartbeat_period{100};
   std::chrono::microseconds prefill_time{0};
   std::chrono::microseconds step_time{1000};
+  float routed_experts = 0, activated_experts = 0;  // as its heartbeats tell
   std::string secret;
   // The token at a place of the generated text.
   std::function<StubToken(std::uint64_t seed, std::uint32_t index)> token;

@@ -39,6 +39,7 @@ void RouterConfig::describe(ConfigFields& f) {
   f.field("port", &http_port, "port of the API");
   f.field("max_body_bytes", &http_max_body_bytes, "largest request body");
   f.field("max_connections", &http_max_connections, "most clients at once");
+  f.field("live_page", &live_page, "serve the page / : on, off, or auto = on a loopback host alone");
   f.field("api_keys_file", &api_keys_file, "API keys, one a line; empty = none asked");
   f.field("tls_certificate_file", &tls_certificate_file, "PEM certificate chain; empty = plain HTTP");
   f.field("tls_key_file", &tls_key_file, "PEM private key of the certificate");
@@ -77,6 +78,8 @@ void RouterConfig::validate() const {
   check(!model_path.empty(), "model.path", "is needed");
   check(http_max_body_bytes > 0, "http.max_body_bytes", "must be above 0");
   check(http_max_connections > 0, "http.max_connections", "must be above 0");
+  check(live_page == "auto" || live_page == "on" || live_page == "off", "http.live_page",
+        "'" + live_page + "' is not one of auto, on, off");
   check(tls_certificate_file.empty() == tls_key_file.empty(), "http.tls_key_file",
         "the certificate and its key go together");
   check(find_routing_policy(policy) != nullptr, "routing.policy",

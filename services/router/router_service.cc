@@ -8,6 +8,7 @@
 #include "common/core/version.h"
 #include "services/router/http_replies.h"
 #include "services/router/json_text.h"
+#include "services/router/live_page.h"
 #include "services/router/sequence_builder.h"
 
 namespace lynx {
@@ -64,7 +65,11 @@ RouterService::RouterService(EventLoop& loop, const RouterConfig& config, Tokeni
       http_(
           loop, config.http(),
           [this](HttpRequest request, const Responder& responder) { handle(std::move(request), responder); }),
-      ticker_(loop.every(kTick, [this] { dispatcher_.tick(); })) {}
+      ticker_(loop.every(kTick, [this] { dispatcher_.tick(); })),
+      overview_(dispatcher_, metrics_, config_.slo_classes, model_) {
+  if (serves_live_page(config_.live_page, config_.http_host))
+    overview_ticker_ = loop.every(Overview::kPeriod, [this] { overview_.sample(); });
+}
 
 RouterService::~RouterService() = default;
 
@@ -108,6 +113,9 @@ void RouterService::handle(HttpRequest request, const Responder& responder) {
     response.body = registry_.serialize();
     return responder->respond(std::move(response));
   }
+  if (get && path == "/" && overview_ticker_) return responder->respond(live_page_response());
+  if (get && path == "/debug/overview" && overview_ticker_)
+    return respond_json(*responder, 200, overview_.to_json(clock_.now()));
   respond_error(*responder, not_found(request.method, path));
 }
 

@@ -15,6 +15,7 @@
 #include "services/router/api_call.h"
 #include "services/router/api_keys.h"
 #include "services/router/control_server.h"
+#include "services/router/overview.h"
 #include "services/router/prompt_builder.h"
 #include "services/router/router_config.h"
 
@@ -68,6 +69,8 @@ class RouterService {
   std::uint64_t next_call_;
   HttpServer http_;
   std::unique_ptr<Timer> ticker_;
+  Overview overview_;
+  std::unique_ptr<Timer> overview_ticker_;  // null: the live page is off
   std::unique_ptr<Timer> grace_;
 };
 

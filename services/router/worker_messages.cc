@@ -99,8 +99,8 @@ WorkerInfo read_register(proto::Register::Reader in) {
 }
 
 WorkerHealth read_heartbeat(proto::Heartbeat::Reader in) {
-  return {in.getFreeBlocks(), in.getRunning(),     in.getWaiting(),
-          in.getDraining(),   in.getStepSeconds(), in.getTransport().cStr()};
+  return {in.getFreeBlocks(),  in.getRunning(),          in.getWaiting(),       in.getDraining(),
+          in.getStepSeconds(), in.getTransport().cStr(), in.getRoutedExperts(), in.getActivatedExperts()};
 }
 
 GeneratedToken read_token(proto::SampledToken::Reader in) {

@@ -57,6 +57,8 @@ struct WorkerHealth {  // from the last heartbeat
   bool draining = false;
   float step_seconds = 0;
   std::string transport;
+  float routed_experts = 0;  // distinct experts per layer-step of late, before remapping; 0 = no step
+  float activated_experts = 0;
 };
 
 struct Worker {

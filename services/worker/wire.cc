@@ -123,6 +123,8 @@ void write_heartbeat(capnp::MessageBuilder& message, const Load& load) {
   out.setDraining(load.draining);
   out.setStepSeconds(load.step_seconds);
   out.setTransport(load.transport);
+  out.setRoutedExperts(load.experts.routed);
+  out.setActivatedExperts(load.experts.activated);
 }
 
 void write_reserved(capnp::MessageBuilder& message, std::uint64_t request, const LeaseView& lease,

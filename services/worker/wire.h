@@ -14,6 +14,7 @@
 #include "common/transport/kv_transport.h"
 #include "proto/worker.capnp.h"
 #include "services/engine/sampling_params.h"
+#include "services/worker/expert_meter.h"
 
 namespace lynx::wire {
 
@@ -59,6 +60,7 @@ struct Load {  // for Heartbeat
   bool draining = false;
   float step_seconds = 0;
   std::string transport;
+  ExpertMeans experts;
 };
 
 struct FirstToken {

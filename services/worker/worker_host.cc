@@ -197,6 +197,7 @@ bool WorkerHost::send(LinkId link, capnp::MessageBuilder& message) {
 void WorkerHost::beat() {
   wire::Load load = role_.service->load();
   load.transport = role_.transport->transport_name();
+  load.experts = expert_meter_.since_last();
   capnp::MallocMessageBuilder message;
   wire::write_heartbeat(message, load);
   links_->broadcast(message);

@@ -18,6 +18,7 @@
 #include "common/net/event_loop.h"
 #include "common/net/http_server.h"
 #include "services/engine/engine_loop.h"
+#include "services/worker/expert_meter.h"
 #include "services/worker/transport_pump.h"
 #include "services/worker/worker_config.h"
 #include "services/worker/worker_parts.h"
@@ -83,6 +84,7 @@ class WorkerHost final : private RouterPort {
   MetricsRegistry registry_;
   WorkerMetrics metrics_;
   EngineMetrics engine_metrics_;
+  ExpertMeter expert_meter_{registry_};
   KvCache cache_;
   KvLedger ledger_;
   ModelConfig model_;
