@@ -20,6 +20,7 @@ struct Subcommand {
 Subcommand add_step(CLI::App& app);     // a decode step against the time to read its bytes
 Subcommand add_prefill(CLI::App& app);  // a prompt against oneDNN on the same matrix products
 Subcommand add_kv(CLI::App& app);       // KV pushes against ucx_perftest
+Subcommand add_pace(CLI::App& app);     // how late the load generator sends
 Subcommand add_router(CLI::App& app);   // streamed tokens of a router with stub workers
 Subcommand add_start(CLI::App& app);    // start to ready and idle memory of each process
 Subcommand add_kernel(CLI::App& app);   // MoE layers on the GPU; only in a CUDA build

@@ -23,8 +23,10 @@ class CompletionStream {
   // The transfer has ended, well or not. Fills times, token counts and failure.
   void finish(const Result<HttpReply>& reply, Clock::time_point now, Outcome& out) const;
 
-  // Pieces of text so far: for the progress line.
+  // Pieces of text so far, when the first came, and the gaps between them: for the live view.
   std::uint32_t pieces() const { return pieces_; }
+  const std::optional<Clock::time_point>& first() const { return first_; }
+  const std::vector<Clock::duration>& itl() const { return itl_; }
 
  private:
   void on_event(std::string_view data, Clock::time_point now);

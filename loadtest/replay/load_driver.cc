@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "loadtest/replay/timeline.h"
+
 namespace lynx {
 
 LoadDriver::LoadDriver(EventLoop& loop, HttpClient& client, const Clock& clock, DriverOptions options,
@@ -57,28 +59,39 @@ void LoadDriver::send(Pacer::Due due) {
   outcome.slo = request.slo;
   outcome.sent_at = now - start_;
   outcome.lateness = outcome.sent_at - std::chrono::duration_cast<Clock::duration>(request.at);
+  outcome.warm_up = request.at < options_.warm_up;
   outcome.input_tokens = request.input_tokens;
+  outcome.asked_tokens = request.output_tokens;
+  worst_lateness_ = std::max(worst_lateness_, outcome.lateness);
   outcomes_.push_back(std::move(outcome));
 
   const std::size_t index = due.index;
   flights_.emplace(index, Flight{CompletionStream(now), nullptr});
   auto handle = client_.send(
-      std::move(call),
-      [this, index](std::string_view piece) {
-        CompletionStream& stream = flights_.at(index).stream;
-        const std::uint32_t before = stream.pieces();
-        stream.on_bytes(piece, clock_.now());
-        pieces_ += stream.pieces() - before;
-      },
+      std::move(call), [this, index](std::string_view piece) { on_bytes(index, piece); },
       [this, index](const Result<HttpReply>& reply) { on_done(index, reply); });
   if (const auto flight = flights_.find(index); flight != flights_.end())
     flight->second.call = std::move(handle);
 }
 
+void LoadDriver::on_bytes(std::size_t index, std::string_view bytes) {
+  CompletionStream& stream = flights_.at(index).stream;
+  const bool waited = !stream.first();
+  const std::size_t gaps = stream.itl().size();
+  const std::uint32_t before = stream.pieces();
+  const Clock::time_point now = clock_.now();
+  stream.on_bytes(bytes, now);
+  pieces_ += stream.pieces() - before;
+  if (waited && stream.first()) live_.first_piece(now, *stream.first() - (start_ + outcomes_[index].sent_at));
+  for (std::size_t i = gaps; i < stream.itl().size(); ++i) live_.next_piece(now, stream.itl()[i]);
+}
+
 void LoadDriver::on_done(std::size_t index, const Result<HttpReply>& reply) {
   const auto flight = flights_.extract(index);  // keeps the call alive until we leave
   flight.mapped().stream.finish(reply, clock_.now(), outcomes_[index]);
-  ++(outcomes_[index].completed() ? completed_ : failed_);
+  const Outcome& outcome = outcomes_[index];
+  ++(outcome.completed() ? completed_ : failed_);
+  live_.ended(clock_.now(), within(slos_[outcome.slo], outcome));
   finish_if_over();
 }
 
@@ -99,14 +112,14 @@ void LoadDriver::stop() {
 }
 
 LoadDriver::Progress LoadDriver::progress() const {
-  Progress p{.elapsed = clock_.now() - start_,
-             .planned = workload_.requests.size(),
-             .sent = outcomes_.size(),
-             .in_flight = flights_.size(),
-             .completed = completed_,
-             .failed = failed_,
-             .pieces = pieces_};
-  for (const Outcome& outcome : outcomes_) p.worst_lateness = std::max(p.worst_lateness, outcome.lateness);
+  const Progress p{.elapsed = clock_.now() - start_,
+                   .planned = workload_.requests.size(),
+                   .sent = outcomes_.size(),
+                   .in_flight = flights_.size(),
+                   .completed = completed_,
+                   .failed = failed_,
+                   .pieces = pieces_,
+                   .worst_lateness = worst_lateness_};
   return p;
 }
 

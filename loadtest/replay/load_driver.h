@@ -13,6 +13,7 @@
 #include "common/net/event_loop.h"
 #include "common/net/http_client.h"
 #include "loadtest/replay/completion_stream.h"
+#include "loadtest/replay/live_stats.h"
 #include "loadtest/replay/outcome.h"
 #include "loadtest/replay/pacer.h"
 #include "loadtest/replay/prompt_writer.h"
@@ -26,6 +27,7 @@ struct DriverOptions {
   double temperature = 1;
   bool ignore_eos = true;                      // answers as long as recorded
   std::chrono::milliseconds timeout{120'000};  // of one request, from its sending
+  std::chrono::milliseconds warm_up{0};        // requests due before are marked so
 };
 
 class LoadDriver {
@@ -51,6 +53,7 @@ class LoadDriver {
     Clock::duration worst_lateness{0};
   };
   Progress progress() const;
+  const LiveStats& live() const { return live_; }
 
  private:
   struct Flight {
@@ -60,6 +63,7 @@ class LoadDriver {
 
   void send_due();
   void send(Pacer::Due due);
+  void on_bytes(std::size_t index, std::string_view bytes);
   void on_done(std::size_t index, const Result<HttpReply>& reply);
   void finish_if_over();
   HttpCall make_call(const PlannedRequest& request) const;
@@ -80,6 +84,8 @@ class LoadDriver {
   std::function<void()> finished_;
   std::size_t completed_ = 0, failed_ = 0;
   std::uint64_t pieces_ = 0;
+  Clock::duration worst_lateness_{0};
+  LiveStats live_;
 };
 
 }  // namespace lynx

@@ -21,6 +21,7 @@ class MetricsScraper {
   // a time.
   using Done = std::function<void(std::vector<Result<std::string>>)>;
   void scrape(std::chrono::milliseconds timeout, Done done);
+  bool busy() const { return done_ != nullptr; }
 
  private:
   void take(std::size_t worker, const Result<HttpReply>& reply);

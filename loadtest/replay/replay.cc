@@ -1,6 +1,5 @@
 #include "loadtest/replay/replay.h"
 
-#include <cstdio>
 #include <utility>
 
 namespace lynx {
@@ -11,14 +10,21 @@ constexpr std::chrono::milliseconds kScrapeTimeout{5000};
 }  // namespace
 
 Replay::Replay(EventLoop& loop, const Clock& clock, ReplayPlan plan, const PromptWriter& writer,
-               std::function<void(const std::string&)> print_progress)
+               std::function<void(const LiveFrame&)> show_progress)
     : loop_(loop),
       clock_(clock),
       plan_(std::move(plan)),
       writer_(writer),
-      print_(std::move(print_progress)),
+      show_(std::move(show_progress)),
       client_(loop, plan_.target.host, plan_.target.port),
-      scraper_(loop, plan_.metrics) {}
+      scraper_(loop, plan_.metrics),
+      sampler_(loop, plan_.metrics) {
+  frame_.target = plan_.target.text();
+  frame_.warm_up_s = plan_.facts.warm_up_s;
+  if (!plan_.workload.requests.empty())
+    frame_.planned_s = std::chrono::duration<double>(plan_.workload.requests.back().at).count();
+  for (const Endpoint& worker : plan_.metrics) histories_.push_back({.name = worker.text(), .samples = {}});
+}
 
 void Replay::start(std::function<void(Result<Report>)> done) {
   done_ = std::move(done);
@@ -41,15 +47,48 @@ void Replay::on_scraped_before(std::vector<Result<std::string>> texts) {
 void Replay::drive() {
   driver_.emplace(loop_, client_, clock_, plan_.driver, plan_.workload, plan_.facts.slos, writer_);
   driving_ = true;
-  if (plan_.progress.count() > 0) progress_ = loop_.every(plan_.progress, [this] { print_progress(); });
+  if (plan_.progress.count() > 0) progress_ = loop_.every(plan_.progress, [this] { show_progress(); });
+  if (plan_.sample.count() > 0 && !plan_.metrics.empty()) {
+    const auto sample = [this] {
+      sampler_.scrape(kScrapeTimeout, [this](const auto& texts) { take_sample(texts); });
+    };
+    sample();
+    sampling_ = loop_.every(plan_.sample, [this, sample] {
+      if (!sampler_.busy()) sample();
+    });
+  }
+  // What the workers did for the warm-up is no part of the run's figures.
+  if (plan_.driver.warm_up.count() > 0)
+    warm_up_ = loop_.after(plan_.driver.warm_up, [this] {
+      scraper_.scrape(kScrapeTimeout,
+                      [this](std::vector<Result<std::string>> texts) { before_ = std::move(texts); });
+    });
   driver_->start([this] { on_driven(); });
+}
+
+void Replay::take_sample(const std::vector<Result<std::string>>& texts) {
+  const double at = seconds(driver_->progress().elapsed);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto& samples = histories_[i].samples;
+    // One that did not answer keeps its last figures, so that all the workers have their samples in step.
+    WorkerSample sample = samples.empty() ? WorkerSample{} : samples.back();
+    if (texts[i]) {
+      MetricsText text;
+      text.add(*texts[i]);
+      sample = reduce(text, at);
+    }
+    sample.at_s = at;
+    samples.push_back(std::move(sample));
+  }
 }
 
 void Replay::on_driven() {
   driving_ = false;
   plan_.facts.duration_s = seconds(driver_->progress().elapsed);
-  if (progress_) print_progress();
+  if (progress_) show_progress();
   progress_.reset();
+  sampling_.reset();
+  warm_up_.reset();
   scraper_.scrape(kScrapeTimeout,
                   [this](const std::vector<Result<std::string>>& texts) { on_scraped_after(texts); });
 }
@@ -85,18 +124,17 @@ void Replay::fail(Error error) {
 
 const std::vector<Outcome>& Replay::outcomes() const { return driver_->outcomes(); }
 
-void Replay::print_progress() {
-  const LoadDriver::Progress now = driver_->progress();
-  const double step = seconds(now.elapsed - last_.elapsed);
-  char line[200];
-  std::snprintf(
-      line, sizeof line,
-      "%7.1f s   sent %zu of %zu   in flight %zu   done %zu   failed %zu   %.0f tokens/s   most late %.1f ms",
-      seconds(now.elapsed), now.sent, now.planned, now.in_flight, now.completed, now.failed,
-      step > 0 ? static_cast<double>(now.pieces - last_.pieces) / step : 0.0,
-      1e3 * seconds(now.worst_lateness));
-  last_ = now;
-  print_(line);
+void Replay::show_progress() {
+  frame_.progress = driver_->progress();
+  const double step = seconds(frame_.progress.elapsed - last_.elapsed);
+  const auto pieces = static_cast<double>(frame_.progress.pieces - last_.pieces);
+  frame_.tokens_per_s.push_back(step > 0 ? pieces / step : 0);
+  frame_.in_flight.push_back(static_cast<double>(frame_.progress.in_flight));
+  frame_.recent = driver_->live().recent(clock_.now());
+  frame_.fleet = fleet_curves(histories_);
+  frame_.workers = worker_curves(histories_);
+  last_ = frame_.progress;
+  show_(frame_);
 }
 
 }  // namespace lynx

@@ -1,5 +1,9 @@
 #include "loadtest/replay/replay_config.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "loadtest/replay/trace_reader.h"
 
 namespace lynx {
@@ -22,10 +26,15 @@ void describe_lengths(ConfigFields& f, const std::string& which, LogNormal& leng
 ConfigFields ReplayConfig::fields() {
   ConfigFields f;
   f.field("target", &target, "host:port of the OpenAI API");
+  f.field("against", &against,
+          "host:port of a second server: the same requests go to it too, and are compared");
+  f.field("order", &order, "of the two servers: one-after-other or together");
+  f.field("names", &names, "what the two servers are called in the report");
   f.field("model", &model, "model name to ask for; empty = the first that the server lists");
   f.field("tokenizer", &tokenizer, "tokenizer.json that counts the tokens of the prompts");
   f.field("text", &text, "file whose sentences make the prompts; empty = a text of our own");
-  f.field("trace", &trace, "file to replay; empty = synthesize one");
+  f.field("trace", &trace,
+          "file to replay, or folder of ServeGen client pools to draw from; empty = synthesize one");
   f.field("format", &format, "of the trace: auto, azure, burstgpt, mooncake, qwen");
   f.field("speedup", &speedup, "2 = twice as fast");
   f.field("slice", &slice, "START,DURATION of the trace, in seconds or as 10m,90s");
@@ -35,18 +44,29 @@ ConfigFields ReplayConfig::fields() {
           "scale (by one factor, so that the longest fits the context), scale-inputs, clip or keep");
   f.field("context", &context, "most input and output tokens of a request together; 0 = no limit");
   f.field("max-output-tokens", &max_output_tokens, "of one request; 0 = no limit");
+  f.field("warm-up", &warm_up, "requests due before are sent, but not judged");
   f.field("max-requests", &max_requests, "stop after the first so many; 0 = all");
   f.field("seed", &seed, "of texts, classes, spreading, sampling and the synthetic trace");
   f.field("slo", &slo, "classes: NAME:ttft=TIME,tpot=TIME");
   f.field("mix", &mix, "share of the requests by class");
   f.field("metrics", &metrics, "host:port of the workers' /metrics, scraped before and after");
+  f.field("against-metrics", &against_metrics, "the same of the second server's workers");
+  f.field("sample", &sample, "time between scrapes during the run, for the curves; 0 = none");
   f.field("temperature", &temperature, "of sampling");
   f.field("ignore-eos", &ignore_eos, "answers run to their recorded length");
   f.field("timeout", &timeout, "of one request");
   f.field("ready-timeout", &ready_timeout, "wait so long for the server to be ready");
-  f.field("progress", &progress, "time between progress lines; 0 = none");
-  f.field("result", &result, "write the result to this file as JSON");
+  f.field("progress", &progress, "time between progress lines or live frames; 0 = none");
+  f.field("live", &live, "view redrawn in place: on, off, or auto = where stderr is a terminal");
+  f.field("result", &result,
+          "write the result to this file as JSON; of two servers, the name goes before its end");
+  f.field("html", &html, "write a report to this file: one HTML page with plots");
+  f.field("markdown", &markdown, "write a summary to this file");
   f.field("save-requests", &save_requests, "with every single request in it");
+  f.section("pool");
+  f.field("start", &pool.start_s, "second of the recorded time at which a client pool is drawn from");
+  f.field("duration", &pool.duration_s, "seconds");
+  f.field("rate", &pool.rate, "requests per second; 0 = as recorded");
   f.section("synthetic");
   f.field("duration", &synthetic.duration_s, "seconds");
   f.field("rate", &synthetic.rate, "requests per second, mean of the run");
@@ -60,12 +80,32 @@ ConfigFields ReplayConfig::fields() {
   return f;
 }
 
-Endpoint ReplayConfig::target_endpoint() const { return value_or_throw("target", parse_endpoint(target)); }
-
-std::vector<Endpoint> ReplayConfig::metrics_endpoints() const {
-  std::vector<Endpoint> out;
-  for (const std::string& worker : metrics) out.push_back(value_or_throw("metrics", parse_endpoint(worker)));
+std::vector<ReplayConfig::Side> ReplayConfig::sides() const {
+  const auto endpoints = [](const std::string& flag, const std::vector<std::string>& texts) {
+    std::vector<Endpoint> out;
+    for (const std::string& one : texts) out.push_back(value_or_throw(flag, parse_endpoint(one)));
+    return out;
+  };
+  if (names.size() != 2 || names[0].empty() || names[1].empty() || names[0] == names[1])
+    throw ConfigError("--names: expected two different names");
+  std::vector<Side> out{
+      {names[0], value_or_throw("target", parse_endpoint(target)), endpoints("metrics", metrics)}};
+  if (!against.empty())
+    out.push_back({names[1], value_or_throw("against", parse_endpoint(against)),
+                   endpoints("against-metrics", against_metrics)});
   return out;
+}
+
+bool ReplayConfig::together() const {
+  if (order != "one-after-other" && order != "together")
+    throw ConfigError("--order: '" + order + "' is not one of one-after-other, together");
+  return order == "together";
+}
+
+bool ReplayConfig::draw_live() const {
+  if (live != "auto" && live != "on" && live != "off")
+    throw ConfigError("--live: '" + live + "' is not one of on, off, auto");
+  return live == "on" || (live == "auto" && isatty(STDERR_FILENO) == 1);
 }
 
 std::vector<SloTarget> ReplayConfig::slo_targets() const {
@@ -87,7 +127,17 @@ WorkloadOptions ReplayConfig::workload_options() const {
   return out;
 }
 
+Trace ReplayConfig::draw_from_pool() const {
+  PoolOptions options = pool;
+  options.input = synthetic.input;
+  options.output = synthetic.output;
+  options.seed = seed;
+  const ClientPool clients = value_or_throw("trace", read_client_pool(trace));
+  return value_or_throw("pool", draw_trace(clients, options));
+}
+
 Trace ReplayConfig::load_trace() const {
+  if (std::filesystem::is_directory(trace)) return draw_from_pool();
   if (!trace.empty()) return value_or_throw("trace", read_trace_file(trace, format));
   SyntheticOptions options = synthetic;
   options.gaps = value_or_throw("synthetic.gaps", parse_gap_shape(gaps));

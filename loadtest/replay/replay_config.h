@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/config/yaml_reader.h"
+#include "loadtest/replay/client_pool.h"
 #include "loadtest/replay/endpoint.h"
 #include "loadtest/replay/load_driver.h"
 #include "loadtest/replay/slo.h"
@@ -18,13 +19,16 @@ namespace lynx {
 
 struct ReplayConfig {
   std::string target = "127.0.0.1:8000";
-  std::string model;
+  std::string against{};  // a second server: A/B
+  std::string order = "one-after-other";
+  std::vector<std::string> names{"A", "B"};
+  std::string model{};
   std::string tokenizer = "deploy/model/tokenizer.json";
-  std::string text;
-  std::string trace;
+  std::string text{};
+  std::string trace{};
   std::string format = "auto";
   double speedup = 1;
-  std::string slice;
+  std::string slice{};
   bool spread_within_tick = false;
   std::string lengths = "scale";
   std::uint32_t context = 2048;
@@ -34,25 +38,38 @@ struct ReplayConfig {
   std::vector<std::string> slo{"interactive:ttft=500ms,tpot=50ms", "standard:ttft=2s,tpot=100ms",
                                "batch:ttft=30s,tpot=500ms"};
   std::map<std::string, double> mix{{"interactive", 0.6}, {"standard", 0.3}, {"batch", 0.1}};
-  std::vector<std::string> metrics;
+  std::vector<std::string> metrics{}, against_metrics{};
+  std::chrono::milliseconds warm_up{0};
+  std::chrono::milliseconds sample{1'000};
   double temperature = 1;
   bool ignore_eos = true;
   std::chrono::milliseconds timeout{120'000};
   std::chrono::milliseconds ready_timeout{30'000};
   std::chrono::milliseconds progress{2'000};
-  std::string result;
+  std::string live = "auto";
+  std::string result{}, html{}, markdown{};
   bool save_requests = false;
   std::string gaps = "gamma";
   SyntheticOptions synthetic;
+  PoolOptions pool;
 
   ConfigFields fields();
 
   // What the texts above mean. Throw ConfigError naming the field.
-  Endpoint target_endpoint() const;
-  std::vector<Endpoint> metrics_endpoints() const;
+  struct Side {  // one server of a run
+    std::string name{};
+    Endpoint target{};
+    std::vector<Endpoint> metrics{};
+  };
+  std::vector<Side> sides() const;  // one, or two when `against` is set
+  bool together() const;            // both sides at once
+  bool draw_live() const;           // over and over on the terminal that stderr is
   std::vector<SloTarget> slo_targets() const;
   WorkloadOptions workload_options() const;
-  Trace load_trace() const;  // reads the file, or synthesizes
+  Trace load_trace() const;  // reads the file, draws from the pool, or synthesizes
+
+ private:
+  Trace draw_from_pool() const;
 };
 
 }  // namespace lynx

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "loadtest/replay/timeline.h"
+
 namespace lynx {
 namespace {
 
@@ -11,18 +13,18 @@ double milliseconds(Clock::duration d) { return seconds(d) * 1e3; }
 void judge(ClassReport& out, const Outcome& outcome) {
   ++out.requests;
   if (!outcome.completed()) return;
-  const bool ttft = out.slo.ttft.count() == 0 || outcome.ttft <= out.slo.ttft;
-  const bool tpot = out.slo.tpot.count() == 0 || !outcome.has_tpot() || outcome.tpot() <= out.slo.tpot;
-  out.met_ttft += ttft ? 1 : 0;
-  out.met_tpot += tpot ? 1 : 0;
-  out.met += ttft && tpot ? 1 : 0;
+  SloTarget ttft = out.slo, tpot = out.slo;
+  ttft.tpot = tpot.ttft = std::chrono::microseconds(0);  // one objective each
+  out.met_ttft += within(ttft, outcome) ? 1 : 0;
+  out.met_tpot += within(tpot, outcome) ? 1 : 0;
+  out.met += within(out.slo, outcome) ? 1 : 0;
 }
 
 // Pieces of text in the best second of the run's own grid.
 double peak_rate(const std::vector<Outcome>& outcomes) {
   std::map<std::int64_t, std::size_t> per_second;
   for (const Outcome& outcome : outcomes) {
-    if (!outcome.completed()) continue;
+    if (!outcome.completed() || outcome.warm_up) continue;
     Clock::duration at = outcome.sent_at + outcome.ttft;
     ++per_second[static_cast<std::int64_t>(seconds(at))];
     for (const Clock::duration gap : outcome.itl) ++per_second[static_cast<std::int64_t>(seconds(at += gap))];
@@ -35,6 +37,7 @@ double peak_rate(const std::vector<Outcome>& outcomes) {
 std::size_t peak_concurrency(const std::vector<Outcome>& outcomes) {
   std::vector<std::pair<Clock::duration, int>> events;  // at equal times the end (-1) sorts before the start
   for (const Outcome& outcome : outcomes) {
+    if (outcome.warm_up) continue;
     events.emplace_back(outcome.sent_at, 1);
     events.emplace_back(outcome.sent_at + outcome.e2e, -1);
   }
@@ -42,6 +45,24 @@ std::size_t peak_concurrency(const std::vector<Outcome>& outcomes) {
   std::int64_t now = 0, peak = 0;
   for (const auto& [at, change] : events) peak = std::max(peak, now += change);
   return static_cast<std::size_t>(peak);
+}
+
+OfferedLoad offered_load(const std::vector<Outcome>& outcomes, double warm_up_s) {
+  OfferedLoad out;
+  double last = warm_up_s, requests = 0, input = 0, output = 0;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.warm_up) continue;
+    last = std::max(last, seconds(outcome.sent_at - outcome.lateness));
+    ++requests;
+    input += outcome.input_tokens;
+    output += std::max(outcome.asked_tokens, outcome.output_tokens);
+  }
+  out.seconds = last - warm_up_s;
+  if (out.seconds <= 0) return out;
+  out.requests_per_s = requests / out.seconds;
+  out.input_tokens_per_s = input / out.seconds;
+  out.output_tokens_per_s = output / out.seconds;
+  return out;
 }
 
 }  // namespace
@@ -53,10 +74,13 @@ std::size_t Report::met() const {
 }
 
 Report make_report(RunFacts facts, const std::vector<Outcome>& outcomes, WorkerReport workers) {
-  Report report{.facts = std::move(facts), .requests = outcomes.size(), .workers = std::move(workers)};
+  Report report{.facts = std::move(facts), .workers = std::move(workers)};
+  report.offered = offered_load(outcomes, report.facts.warm_up_s);
   for (const SloTarget& slo : report.facts.slos) report.classes.push_back({.slo = slo});
   std::vector<double> ttft, tpot, itl, e2e, lateness;
   for (const Outcome& outcome : outcomes) {
+    ++(outcome.warm_up ? report.warm_up_requests : report.requests);
+    if (outcome.warm_up) continue;
     judge(report.classes[outcome.slo], outcome);
     lateness.push_back(milliseconds(outcome.lateness));
     if (!outcome.completed()) {

@@ -26,6 +26,7 @@ struct RunFacts {
   WorkloadOptions options{};
   double length_factor = 1;
   std::vector<SloTarget> slos{};
+  double warm_up_s = 0;   // requests due before are sent, and left out of every figure but the timeline
   double duration_s = 0;  // first send to last answer
   bool interrupted = false;
   std::vector<std::string> metrics_problems{};  // workers that could not be scraped
@@ -40,8 +41,18 @@ struct ClassReport {
   }
 };
 
+// What was asked of the server, over the time in which requests came. Achieved figures are over the whole
+// judged time, the draining at the end included: below the offered ones, the server (or its queue) is behind.
+struct OfferedLoad {
+  double seconds = 0;  // from the end of the warm-up to the last arrival
+  double requests_per_s = 0, input_tokens_per_s = 0, output_tokens_per_s = 0;
+};
+
+// Figures of the requests after the warm-up.
 struct Report {
   RunFacts facts;
+  std::size_t warm_up_requests = 0;
+  OfferedLoad offered{};
   std::size_t requests = 0, completed = 0;
   std::map<std::string, std::size_t> failures{};      // by cause
   std::map<std::string, std::string> first_detail{};  // one example for each cause
@@ -54,17 +65,16 @@ struct Report {
   WorkerReport workers{};
 
   std::size_t met() const;  // requests inside all objectives of their class
-  double per_second(double amount) const { return facts.duration_s > 0 ? amount / facts.duration_s : 0; }
+  double attainment() const {
+    return requests == 0 ? 0 : static_cast<double>(met()) / static_cast<double>(requests);
+  }
+  double judged_s() const { return facts.duration_s - facts.warm_up_s; }
+  double per_second(double amount) const { return judged_s() > 0 ? amount / judged_s() : 0; }
 };
 
 Report make_report(RunFacts facts, const std::vector<Outcome>& outcomes, WorkerReport workers);
 
 // For people, on a terminal of 100 columns.
 std::string report_text(const Report& report);
-
-// One JSON object. Keys follow `vllm bench serve`; what it does not have stands beside: trace, slice,
-// speedup, lateness, errors (count by cause), slo, experts, kv. With outcomes, a list `requests` of every
-// single one.
-std::string report_json(const Report& report, const std::vector<Outcome>* outcomes = nullptr);
 
 }  // namespace lynx

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "loadtest/replay/report.h"
+#include "loadtest/replay/run_view.h"
 
 namespace lynx {
 namespace {
@@ -30,7 +30,7 @@ void add_totals(json& out, const Report& r) {
   out["target"] = r.facts.target;
   out["model_id"] = r.facts.model;
   out["num_prompts"] = r.requests;
-  out["duration"] = r.facts.duration_s;
+  out["duration"] = r.judged_s();
   out["interrupted"] = r.facts.interrupted;
   out["completed"] = r.completed;
   out["failed"] = r.requests - r.completed;
@@ -105,7 +105,9 @@ json request_of(const Outcome& o, const std::vector<SloTarget>& slos) {
   return {{"start_time", as_seconds(o.sent_at)},
           {"lateness", as_seconds(o.lateness)},
           {"slo_class", slos[o.slo].name},
+          {"warm_up", o.warm_up},
           {"input_len", o.input_tokens},
+          {"asked_len", o.asked_tokens},
           {"output_len", o.output_tokens},
           {"ttft", as_seconds(o.ttft)},
           {"latency", as_seconds(o.e2e)},
@@ -114,9 +116,53 @@ json request_of(const Outcome& o, const std::vector<SloTarget>& slos) {
           {"detail", o.detail}};
 }
 
+json quantiles_of(const Quantiles& q) {
+  if (q.count == 0) return nullptr;
+  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
+}
+
+json timeline_of(const Timeline& timeline) {
+  json bins = json::array();
+  for (const TimeBin& b : timeline.bins)
+    bins.push_back({{"at_s", b.at_s},
+                    {"offered", b.offered},
+                    {"sent", b.sent},
+                    {"completed", b.completed},
+                    {"failed", b.failed},
+                    {"in_flight", b.in_flight},
+                    {"met", b.met},
+                    {"tokens", b.tokens},
+                    {"ttft_ms", quantiles_of(b.ttft_ms)},
+                    {"tpot_ms", quantiles_of(b.tpot_ms)},
+                    {"itl_ms", quantiles_of(b.itl_ms)}});
+  return {{"bin_s", timeline.bin_s}, {"bins", std::move(bins)}};
+}
+
+// NaN, nothing happened, becomes null.
+json fleet_of(const FleetCurves& f) {
+  return {{"at_s", f.at_s},
+          {"routed_experts", f.routed},
+          {"activated_experts", f.activated},
+          {"kv_bytes_per_s", f.kv_bytes_per_s},
+          {"kv_ms", f.kv_ms}};
+}
+
+json workers_of(const std::vector<WorkerCurves>& workers) {
+  json out = json::array();
+  for (const WorkerCurves& w : workers)
+    out.push_back({{"name", w.name},
+                   {"decodes", w.decodes},
+                   {"at_s", w.at_s},
+                   {"busy", w.busy},
+                   {"batch", w.batch},
+                   {"kv_blocks_used", w.blocks_used}});
+  return out;
+}
+
 }  // namespace
 
-std::string report_json(const Report& r, const std::vector<Outcome>* outcomes) {
+std::string result_json(const RunView& run, bool with_requests) {
+  const Report& r = run.report;
   json out;
   add_totals(out, r);
   add_summary(out, "ttft", r.ttft_ms);
@@ -129,6 +175,12 @@ std::string report_json(const Report& r, const std::vector<Outcome>* outcomes) {
                      {"p50_ms", r.lateness_ms.p50},
                      {"p99_ms", r.lateness_ms.p99},
                      {"max_ms", r.lateness_ms.max}};
+  out["warm_up"] = {{"seconds", r.facts.warm_up_s}, {"requests", r.warm_up_requests}};
+  out["offered"] = {{"seconds", r.offered.seconds},
+                    {"request_rate", r.offered.requests_per_s},
+                    {"input_token_rate", r.offered.input_tokens_per_s},
+                    {"output_token_rate", r.offered.output_tokens_per_s}};
+  out["attainment"] = r.attainment();
   out["slo"] = slos_of(r);
   out["trace"] = trace_of(r.facts);
   out["slice"] = slice_of(r.facts.options);
@@ -139,8 +191,11 @@ std::string report_json(const Report& r, const std::vector<Outcome>* outcomes) {
   out["experts"] = experts_of(r.workers);
   out["kv"] = kv_of(r.workers);
   out["metrics_problems"] = r.facts.metrics_problems;
-  if (outcomes != nullptr)
-    for (const Outcome& o : *outcomes) out["requests"].push_back(request_of(o, r.facts.slos));
+  out["timeline"] = timeline_of(run.timeline);
+  out["fleet"] = fleet_of(run.fleet);
+  out["workers"] = workers_of(run.workers);
+  if (with_requests)
+    for (const Outcome& o : run.outcomes) out["requests"].push_back(request_of(o, r.facts.slos));
   // A server's message may hold any bytes.
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

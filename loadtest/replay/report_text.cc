@@ -65,10 +65,14 @@ void trace_lines(Page& page, const RunFacts& facts) {
 void request_lines(Page& page, const Report& r) {
   page.heading("Requests");
   page.line("  done %zu of %zu in %.1f s   failed %zu   peak in flight %zu", r.completed, r.requests,
-            r.facts.duration_s, r.requests - r.completed, r.peak_concurrency);
+            r.judged_s(), r.requests - r.completed, r.peak_concurrency);
+  if (r.warm_up_requests > 0)
+    page.line("  %zu more in the first %g s were the warm-up", r.warm_up_requests, r.facts.warm_up_s);
+  page.line("  offered %.2f requests/s, %.1f output tokens/s over %.1f s of arrivals",
+            r.offered.requests_per_s, r.offered.output_tokens_per_s, r.offered.seconds);
   for (const auto& [cause, count] : r.failures)
     page.line("    %zu x %s: %s", count, cause.c_str(), r.first_detail.at(cause).c_str());
-  page.line("  %.2f requests/s   %.1f output tokens/s (best second %.0f)   %.1f tokens/s in and out",
+  page.line("  achieved %.2f requests/s   %.1f output tokens/s (best second %.0f)   %.1f tokens/s in and out",
             r.per_second(static_cast<double>(r.completed)),
             r.per_second(static_cast<double>(r.output_tokens)), r.peak_output_tokens_per_s,
             r.per_second(static_cast<double>(r.input_tokens + r.output_tokens)));

@@ -99,7 +99,7 @@ class ReplayRun : public ::testing::Test {
 
   Result<Report> run(ReplayPlan p, std::chrono::milliseconds interrupt_after = 0ms) {
     replay_ = std::make_unique<Replay>(loop_, clock_, std::move(p), writer_,
-                                       [this](const std::string& line) { lines_.push_back(line); });
+                                       [this](const LiveFrame& frame) { frames_.push_back(frame); });
     Result<Report> out = Error{ErrorCode::kInternal, "the test took too long"};
     const auto guard = loop_.after(30s, [this] { loop_.stop(); });
     std::unique_ptr<Timer> interrupt;
@@ -117,7 +117,7 @@ class ReplayRun : public ::testing::Test {
   FakeServer server_{loop_};
   PromptWriter writer_{default_passages(), count_words};
   std::unique_ptr<Replay> replay_;
-  std::vector<std::string> lines_;
+  std::vector<LiveFrame> frames_;
 };
 
 TEST_F(ReplayRun, EveryRequestIsSentAndCounted) {
@@ -125,6 +125,7 @@ TEST_F(ReplayRun, EveryRequestIsSentAndCounted) {
   auto p = plan(50);
   p.metrics = {{"127.0.0.1", server_.port()}};
   p.progress = 20ms;
+  p.sample = 20ms;
   const auto report = run(std::move(p));
   ASSERT_TRUE(report.ok()) << report.error().message;
   EXPECT_EQ(report->completed, 50u) << report_text(*report);
@@ -135,12 +136,31 @@ TEST_F(ReplayRun, EveryRequestIsSentAndCounted) {
   EXPECT_GE(report->facts.duration_s, 0.098) << "open loop: the last is sent at 98 ms";
   EXPECT_EQ(report->workers.routed_mean, 10);
   EXPECT_EQ(report->workers.activated_mean, 1);
-  EXPECT_FALSE(lines_.empty());
+  ASSERT_FALSE(frames_.empty());
+  EXPECT_EQ(frames_.back().progress.completed, 50u);
+  EXPECT_EQ(frames_.back().recent.met, 50u);
+  EXPECT_GT(frames_.back().recent.ttft_p99_ms, 0);
+  ASSERT_EQ(replay_->workers().size(), 1u);
+  EXPECT_GE(replay_->workers()[0].samples.size(), 2u);
+  EXPECT_TRUE(replay_->workers()[0].decodes());
   ASSERT_EQ(server_.bodies.size(), 50u);
   const auto& body = server_.bodies[0];
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
   EXPECT_EQ(body["slo_class"], "interactive");
   EXPECT_EQ(body["ignore_eos"], true);
+}
+
+TEST_F(ReplayRun, TheWarmUpIsSentButNotJudged) {
+  auto p = plan(50);
+  p.metrics = {{"127.0.0.1", server_.port()}};
+  p.driver.warm_up = 40ms;
+  p.facts.warm_up_s = 0.04;
+  const auto report = run(std::move(p));
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(server_.bodies.size(), 50u);
+  EXPECT_EQ(report->warm_up_requests, 20u);
+  EXPECT_EQ(report->requests, 30u);
+  EXPECT_EQ(report->workers.layer_steps, 100) << "the workers' figures begin with the second scrape";
 }
 
 TEST_F(ReplayRun, RefusalsAreFailuresByCause) {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "loadtest/replay/report.h"
+#include "loadtest/replay/run_view.h"
 
 namespace lynx {
 namespace {
@@ -54,6 +54,11 @@ class ReportTest : public ::testing::Test {
                  failed(1, "timeout", "late")};
   }
   Report make() { return make_report(facts_, outcomes_, workers_); }
+  nlohmann::json json(bool with_requests = false) {
+    const RunView run{
+        .name = "A", .report = make(), .outcomes = outcomes_, .timeline = {}, .fleet = {}, .workers = {}};
+    return nlohmann::json::parse(result_json(run, with_requests));
+  }
 
   RunFacts facts_;
   std::vector<Outcome> outcomes_;
@@ -95,7 +100,7 @@ TEST_F(ReportTest, JsonHasTheKeysOfVllmAndOurs) {
   workers_.routed_mean = 38.1;
   workers_.activated_mean = 22.7;
   workers_.kv_bytes = {{"tcp", 1e6}};
-  const auto j = nlohmann::json::parse(report_json(make()));
+  const auto j = json();
   for (const char* key :
        {"date", "model_id", "num_prompts", "duration", "completed", "failed", "total_input_tokens",
         "total_output_tokens", "request_throughput", "request_goodput", "output_throughput",
@@ -124,7 +129,7 @@ TEST_F(ReportTest, JsonHasTheKeysOfVllmAndOurs) {
 
 TEST_F(ReportTest, JsonCanCarryEveryRequest) {
   outcomes_.back().detail = "broken \xFF bytes";
-  const auto j = nlohmann::json::parse(report_json(make(), &outcomes_));
+  const auto j = json(/*with_requests=*/true);
   ASSERT_EQ(j["requests"].size(), 8u);
   EXPECT_EQ(j["requests"][0]["slo_class"], "fast");
   EXPECT_DOUBLE_EQ(j["requests"][0]["ttft"], 0.05);
@@ -145,12 +150,36 @@ TEST_F(ReportTest, TextNamesEveryFigure) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
 }
 
+TEST_F(ReportTest, TheWarmUpIsInNoFigure) {
+  facts_.warm_up_s = 1;
+  outcomes_[0].warm_up = true;
+  outcomes_[0].ttft = 9s;  // would be seen
+  const auto r = make();
+  EXPECT_EQ(r.warm_up_requests, 1u);
+  EXPECT_EQ(r.requests, 7u);
+  EXPECT_EQ(r.completed, 4u);
+  EXPECT_EQ(r.classes[0].requests, 4u);
+  EXPECT_DOUBLE_EQ(r.ttft_ms.max, 5000);
+  EXPECT_DOUBLE_EQ(r.judged_s(), 9);
+  EXPECT_DOUBLE_EQ(r.per_second(9), 1);
+}
+
+TEST_F(ReportTest, OfferedLoadIsOverTheArrivalsAchievedOverTheRun) {
+  for (Outcome& o : outcomes_) o.lateness = 0ms;
+  for (Outcome& o : outcomes_) o.asked_tokens = 10;
+  const auto r = make();
+  EXPECT_DOUBLE_EQ(r.offered.seconds, 3) << "the last of them came at 3 s";
+  EXPECT_DOUBLE_EQ(r.offered.requests_per_s, 8.0 / 3);
+  EXPECT_DOUBLE_EQ(r.offered.output_tokens_per_s, 80.0 / 3) << "what failed was asked for too";
+  EXPECT_DOUBLE_EQ(r.per_second(static_cast<double>(r.completed)), 0.5);
+}
+
 TEST_F(ReportTest, NoRequestAtAllIsAReportToo) {
   outcomes_.clear();
   facts_.duration_s = 0;
   const auto r = make();
   EXPECT_EQ(r.completed, 0u);
-  EXPECT_EQ(nlohmann::json::parse(report_json(r))["request_throughput"], 0);
+  EXPECT_EQ(json()["request_throughput"], 0);
   EXPECT_FALSE(report_text(r).empty());
 }
 

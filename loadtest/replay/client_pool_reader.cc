@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "loadtest/replay/client_pool.h"
+#include "loadtest/replay/row_text.h"
+
+namespace lynx {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(in), {}};
+}
+
+Result<ArrivalWindow> parse_window(std::string_view row) {
+  const auto fields = split_csv(row);
+  if (!fields) return fields.error();
+  if (fields->size() != 6) return malformed("expected window_start,rate,cv,pattern,shape,scale");
+  const auto start = number((*fields)[0]), rate = number((*fields)[1]), shape = number((*fields)[4]);
+  if (!start || *start < 0) return malformed("window_start is no time");
+  if (!rate || *rate < 0 || *rate > 1e6) return malformed("rate is no number from 0 to 1e6");
+  ArrivalWindow out{.start_s = *start, .rate = *rate};
+  const std::string& pattern = (*fields)[3];
+  if (pattern.empty()) {
+    if (*rate > 0) return malformed("a window with a rate has no pattern");
+    return out;
+  }
+  if (pattern != "Gamma" && pattern != "Weibull")
+    return malformed("pattern '" + pattern + "' is neither Gamma nor Weibull");
+  if (!shape || *shape <= 0 || *shape > 1e6) return malformed("shape is no number above 0");
+  out.shape = pattern == "Gamma" ? GapShape::kGamma : GapShape::kWeibull;
+  out.k = *shape;
+  return out;
+}
+
+Status read_windows(const fs::path& path, PoolClient& client) {
+  const auto text = read_file(path);
+  if (!text) return {ErrorCode::kNotFound, path.string() + ": cannot be read"};
+  std::size_t line = 0;
+  for (std::size_t begin = 0; begin < text->size();) {
+    const std::size_t end = std::min(text->find('\n', begin), text->size());
+    std::string_view row(text->data() + begin, end - begin);
+    begin = end + 1;
+    ++line;
+    if (row.ends_with('\r')) row.remove_suffix(1);
+    if (row.empty()) continue;
+    const auto window = parse_window(row);
+    if (!window)
+      return {ErrorCode::kCorrupt,
+              path.string() + ":" + std::to_string(line) + ": " + window.error().message};
+    client.windows.push_back(*window);
+  }
+  std::ranges::sort(client.windows, {}, &ArrivalWindow::start_s);
+  return {};
+}
+
+Status read_lengths(const fs::path& path, PoolClient& client) {
+  const auto text = read_file(path);
+  if (!text) return {};  // not published
+  const auto wrong = [&](const std::string& what) {
+    return Status(ErrorCode::kCorrupt, path.string() + ": " + what);
+  };
+  const auto parsed = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return wrong("no JSON object");
+  for (const auto& [key, window] : parsed.items()) {
+    const auto start = number(key);
+    if (!start || !window.is_object()) return wrong("'" + key + "' is no window");
+    PoolClient::Lengths lengths;
+    for (const auto& [field, table] :
+         {std::pair{"input_tokens", &lengths.input}, std::pair{"output_tokens", &lengths.output}}) {
+      const auto at = window.find(field);
+      if (at == window.end() || !at->is_string())
+        return wrong(key + "." + field + " is missing or no string");
+      auto read = parse_length_table(at->get<std::string>());
+      if (!read) return wrong(key + "." + field + ": " + read.error().message);
+      *table = std::move(*read);
+    }
+    client.lengths[*start] = std::move(lengths);
+  }
+  return {};
+}
+
+// "chunk-12-trace.csv" -> "chunk-12".
+std::optional<std::string> client_of(const fs::path& path) {
+  constexpr std::string_view kEnd = "-trace.csv";
+  const std::string name = path.filename().string();
+  if (!name.starts_with("chunk-") || !name.ends_with(kEnd)) return std::nullopt;
+  return name.substr(0, name.size() - kEnd.size());
+}
+
+}  // namespace
+
+Result<LengthTable> parse_length_table(const std::string& text) {
+  std::string_view rest = text;
+  const auto blanks = [&] {
+    while (!rest.empty() && (rest.front() == ' ' || rest.front() == '\n')) rest.remove_prefix(1);
+  };
+  const auto take = [&](char c) {
+    blanks();
+    if (rest.empty() || rest.front() != c) return false;
+    rest.remove_prefix(1);
+    return true;
+  };
+  const auto take_number = [&]() -> std::optional<double> {
+    blanks();
+    const std::size_t size = std::min(rest.find_first_of(":,} "), rest.size());
+    const auto value = number(rest.substr(0, size));
+    rest.remove_prefix(size);
+    return value;
+  };
+  std::vector<std::pair<std::uint32_t, double>> entries;
+  if (!take('{')) return malformed("expected {tokens: probability, ...}");
+  while (!take('}')) {
+    if (!entries.empty() && !take(','))
+      return malformed("expected a comma after the " + std::to_string(entries.size()) + "th entry");
+    const auto tokens = take_number();
+    if (!tokens || *tokens < 0 || *tokens > 1e9 || !take(':'))
+      return malformed("expected tokens and a colon");
+    const auto probability = take_number();
+    if (!probability || *probability < 0) return malformed("a probability is no number of at least 0");
+    entries.emplace_back(std::max(1U, static_cast<std::uint32_t>(*tokens)), *probability);
+  }
+  std::ranges::sort(entries);
+  LengthTable out;
+  double sum = 0;
+  for (const auto& [tokens, probability] : entries) {
+    out.tokens.push_back(tokens);
+    out.upto.push_back(sum += probability);
+  }
+  if (!entries.empty() && !(sum > 0)) return malformed("the probabilities sum to 0");
+  for (double& upto : out.upto) upto /= sum;
+  return out;
+}
+
+Result<ClientPool> read_client_pool(const std::string& folder) {
+  ClientPool pool;
+  const fs::path root(folder);
+  pool.name = (root.has_filename() ? root : root.parent_path()).filename().string();
+  std::vector<fs::path> files;
+  std::error_code problem;
+  for (fs::directory_iterator at(root, problem), end; !problem && at != end; at.increment(problem))
+    if (client_of(at->path())) files.push_back(at->path());
+  if (problem) return Error{ErrorCode::kNotFound, folder + ": " + problem.message()};
+  if (files.empty()) return Error{ErrorCode::kNotFound, folder + ": no chunk-<client>-trace.csv in it"};
+  std::ranges::sort(files);  // the order of a folder is no order
+  for (const fs::path& file : files) {
+    PoolClient client{.name = *client_of(file), .windows = {}, .lengths = {}};
+    if (const Status read = read_windows(file, client); !read) return read.error();
+    if (const Status read = read_lengths(root / (client.name + "-dataset.json"), client); !read)
+      return read.error();
+    if (client.windows.size() > 1) pool.window_s = client.windows[1].start_s - client.windows[0].start_s;
+    if (!client.windows.empty())
+      pool.span_s = std::max(pool.span_s, client.windows.back().start_s + pool.window_s);
+    pool.clients.push_back(std::move(client));
+  }
+  if (!(pool.window_s > 0)) return Error{ErrorCode::kCorrupt, folder + ": two windows begin at one time"};
+  return pool;
+}
+
+}  // namespace lynx

@@ -1,0 +1,221 @@
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "common/text/tokenizer.h"
+#include "loadtest/replay/commands.h"
+#include "loadtest/replay/html_report.h"
+#include "loadtest/replay/passages.h"
+#include "loadtest/replay/replay.h"
+
+namespace lynx {
+namespace {
+
+constexpr std::size_t kTerminalColumns = 110;
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw ConfigError(path + ": cannot be opened");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char out[32];
+  std::strftime(out, sizeof out, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return out;
+}
+
+ReplayPlan make_plan(const ReplayConfig& config, const Trace& trace) {
+  ReplayPlan plan{.target = {},
+                  .metrics = {},
+                  .driver = {.model = config.model,
+                             .api_key = {},
+                             .temperature = config.temperature,
+                             .ignore_eos = config.ignore_eos,
+                             .timeout = config.timeout,
+                             .warm_up = config.warm_up},
+                  .ready_timeout = config.ready_timeout,
+                  .progress = config.progress,
+                  .sample = config.sample,
+                  .workload = {},
+                  .facts = {.date = utc_now(),
+                            .model = {},
+                            .target = {},
+                            .trace_name = trace.name,
+                            .trace_format = trace.format,
+                            .trace_sha256 = trace.sha256,
+                            .trace_rows = trace.requests.size(),
+                            .rejected = trace.rejected,
+                            .options = config.workload_options(),
+                            .slos = config.slo_targets(),
+                            .warm_up_s = std::chrono::duration<double>(config.warm_up).count(),
+                            .metrics_problems = {}}};
+  if (const char* key = std::getenv("LYNX_API_KEY")) plan.driver.api_key = key;
+  auto workload = plan_workload(trace, plan.facts.options, plan.facts.slos);
+  if (!workload) throw ConfigError(workload.error().message);
+  plan.workload = std::move(*workload);
+  plan.facts.length_factor = plan.workload.length_factor;
+  if (plan.workload.requests.back().at < config.warm_up)
+    throw ConfigError("--warm-up: no request is due after it");
+  return plan;
+}
+
+PromptWriter make_writer(const ReplayConfig& config) {
+  const Tokenizer tokenizer = Tokenizer::from_file(config.tokenizer);
+  const std::string own = config.text.empty() ? "" : read_file(config.text);
+  return {config.text.empty() ? default_passages() : std::string_view(own),
+          [&](std::string_view text) { return tokenizer.encode(text, /*allow_special=*/false).size(); }};
+}
+
+void announce(const ReplayPlan& plan) {
+  std::uint64_t input = 0, output = 0;
+  for (const PlannedRequest& request : plan.workload.requests) {
+    input += request.input_tokens;
+    output += request.output_tokens;
+  }
+  std::fprintf(stderr, "replay of %s: %zu requests over %.1f s, %llu tokens in, %llu out\n",
+               plan.facts.trace_name.c_str(), plan.workload.requests.size(),
+               std::chrono::duration<double>(plan.workload.requests.back().at).count(),
+               static_cast<unsigned long long>(input), static_cast<unsigned long long>(output));
+  for (const auto& row : plan.facts.rejected.first)
+    std::fprintf(stderr, "%s:%zu: rejected: %s\n", plan.facts.trace_name.c_str(), row.line,
+                 row.reason.c_str());
+  if (plan.facts.rejected.count > plan.facts.rejected.first.size())
+    std::fprintf(stderr, "... and %zu rejected rows more\n",
+                 plan.facts.rejected.count - plan.facts.rejected.first.size());
+}
+
+// One or several replays on one loop, until all have ended.
+class Runner {
+ public:
+  Runner(const ReplayConfig& config, const PromptWriter& writer)
+      : writer_(writer), live_(config.draw_live()) {}
+
+  // In the order of `sides`; or why one could not begin.
+  Result<std::vector<RunView>> run(const ReplayPlan& plan, const std::vector<ReplayConfig::Side>& sides) {
+    EventLoop loop;
+    std::vector<std::unique_ptr<Replay>> replays;
+    std::vector<Result<Report>> reports(sides.size(), Error{ErrorCode::kInternal, "the run did not end"});
+    std::size_t left = sides.size();
+    for (const ReplayConfig::Side& side : sides) {
+      ReplayPlan own = plan;
+      own.target = side.target;
+      own.metrics = side.metrics;
+      const bool shown = replays.empty();  // of two at once, the first
+      replays.push_back(std::make_unique<Replay>(loop, clock_, std::move(own), writer_,
+                                                 [this, shown](const LiveFrame& frame) {
+                                                   if (shown) show(frame);
+                                                 }));
+    }
+    loop.on_terminate([&] {
+      for (const auto& replay : replays) replay->interrupt();
+    });
+    for (std::size_t i = 0; i < replays.size(); ++i)
+      replays[i]->start([&, i](Result<Report> report) {
+        reports[i] = std::move(report);
+        if (--left == 0) loop.stop();
+      });
+    loop.run();
+    std::vector<RunView> out;
+    for (std::size_t i = 0; i < replays.size(); ++i) {
+      if (!reports[i]) return reports[i].error();
+      out.push_back(view(sides[i].name, *replays[i], std::move(*reports[i])));
+    }
+    return out;
+  }
+
+ private:
+  void show(const LiveFrame& frame) {
+    if (live_)
+      painter_.paint(live_lines(frame, kTerminalColumns));
+    else
+      std::fprintf(stderr, "%s\n", progress_line(frame).c_str());
+  }
+
+  static RunView view(const std::string& name, const Replay& replay, Report report) {
+    RunView out{.name = name,
+                .report = std::move(report),
+                .outcomes = replay.outcomes(),
+                .timeline = {},
+                .fleet = fleet_curves(replay.workers()),
+                .workers = worker_curves(replay.workers())};
+    out.timeline = make_timeline(out.outcomes, out.report.facts.slos, out.report.facts.duration_s);
+    return out;
+  }
+
+  const PromptWriter& writer_;
+  const bool live_;
+  SteadyClock clock_;
+  LivePainter painter_{stderr};
+};
+
+// "out.json", "A" -> "out.A.json".
+std::string named(const std::string& path, const std::string& name) {
+  const std::size_t slash = path.find_last_of('/'), dot = path.find_last_of('.');
+  const bool ends = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  return path.substr(0, ends ? dot : path.size()) + "." + name + (ends ? path.substr(dot) : "");
+}
+
+void write_results(const ReplayConfig& config, const std::vector<RunView>& runs,
+                   const Comparison* comparison) {
+  if (!config.result.empty())
+    for (const RunView& run : runs)
+      write_file(runs.size() > 1 ? named(config.result, run.name) : config.result,
+                 result_json(run, config.save_requests));
+  if (!config.html.empty()) write_file(config.html, html_report(runs, comparison));
+  if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, comparison));
+}
+
+}  // namespace
+
+int replay_command(const ReplayConfig& config) {
+  const std::vector<ReplayConfig::Side> sides = config.sides();
+  const bool together = config.together();
+  const Trace trace = config.load_trace();
+  const PromptWriter writer = make_writer(config);
+  const ReplayPlan plan = make_plan(config, trace);
+  Runner runner(config, writer);
+  announce(plan);
+
+  std::vector<RunView> runs;
+  const std::size_t at_once = together ? sides.size() : 1;
+  while (runs.size() < sides.size() && (runs.empty() || !runs.back().report.facts.interrupted)) {
+    const auto next = sides.begin() + static_cast<std::ptrdiff_t>(runs.size());
+    auto done = runner.run(plan, {next, next + static_cast<std::ptrdiff_t>(at_once)});
+    if (!done) {
+      std::fprintf(stderr, "lynx-replay: %s\n", done.error().message.c_str());
+      return kNoneSucceeded;
+    }
+    for (RunView& run : *done) runs.push_back(std::move(run));
+  }
+  for (const RunView& run : runs) std::cout << report_text(run.report) << "\n";
+
+  std::optional<Comparison> comparison;
+  bool interrupted = false;
+  std::size_t completed = 0;
+  for (const RunView& run : runs) {
+    interrupted = interrupted || run.report.facts.interrupted;
+    completed += run.report.completed;
+  }
+  if (runs.size() == 2 && !interrupted) {
+    auto compared = compare(runs[0].outcomes, runs[1].outcomes, plan.facts.slos, {.seed = config.seed});
+    if (!compared) throw std::runtime_error(compared.error().message);
+    compared->name_a = runs[0].name;
+    compared->name_b = runs[1].name;
+    comparison = std::move(*compared);
+    std::cout << comparison_text(*comparison);
+  }
+  std::cout << std::flush;
+  write_results(config, runs, comparison ? &*comparison : nullptr);
+  if (interrupted) return kInterrupted;
+  return completed > 0 ? kSomeSucceeded : kNoneSucceeded;
+}
+
+}  // namespace lynx
