@@ -75,6 +75,9 @@ void Replay::take_sample(const std::vector<Result<std::string>>& texts) {
     if (texts[i]) {
       MetricsText text;
       text.add(*texts[i]);
+      // The name that the worker gives itself, where its metrics carry it.
+      const auto names = text.by_label("lynx_build_info", "worker");
+      if (names.size() == 1 && !names.begin()->first.empty()) histories_[i].name = names.begin()->first;
       sample = reduce(text, at);
     }
     sample.at_s = at;

@@ -157,12 +157,15 @@ std::vector<double> axis_ticks(double low, double high, int wanted) {
       step = factor * power;
       break;
     }
+  // Data from outside may span what no step divides.
+  if (!std::isfinite(step) || !(step > 0)) return {low, high};
   std::vector<double> out;
-  const auto first = static_cast<std::int64_t>(std::floor(low / step + 1e-9));
-  for (std::int64_t i = first;; ++i) {
-    out.push_back(static_cast<double>(i) * step);
-    if (out.back() >= high - 1e-9 * span) return out;
+  const double first = std::floor(low / step + 1e-9);
+  for (int i = 0; i < 4 * (wanted + 2); ++i) {
+    out.push_back((first + i) * step);
+    if (out.back() >= high - 1e-9 * span) break;
   }
+  return out;
 }
 
 std::string escape_html(const std::string& words) {
