@@ -62,7 +62,7 @@ ConfigFields CapacityConfig::fields() {
   f.section("pool");
   f.field("start", &source.pool.start_s, "second of the recorded time at which a client pool is drawn from");
   f.field("duration", &source.pool.duration_s, "seconds");
-  f.field("rate", &source.pool.rate, "requests per second; 0 = as recorded");
+  f.field("rate", &source.pool.rate, "requests per second, expected; 0 = as recorded");
   f.section("synthetic");
   f.field("duration", &source.synthetic.duration_s, "seconds");
   f.field("rate", &source.synthetic.rate, "requests per second, mean of the run");

@@ -146,15 +146,20 @@ Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outc
   Comparison out;
   std::vector<std::pair<const Outcome*, const Outcome*>> judged;
   std::vector<Pair> met;
+  std::vector<double> late_a, late_b;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].warm_up) continue;
     judged.emplace_back(&a[i], &b[i]);
+    late_a.push_back(1e3 * seconds(a[i].lateness));
+    late_b.push_back(1e3 * seconds(b[i].lateness));
     out.completed_a += a[i].completed() ? 1 : 0;
     out.completed_b += b[i].completed() ? 1 : 0;
     met.push_back({within(slos[a[i].slo], a[i]) ? 1.0 : 0.0, within(slos[b[i].slo], b[i]) ? 1.0 : 0.0});
   }
   if (judged.empty()) return invalid("no request after the warm-up: nothing to compare");
   out.pairs = judged.size();
+  out.late_a_ms = summarize(std::move(late_a)).p99;
+  out.late_b_ms = summarize(std::move(late_b)).p99;
   for (const Pair& pair : met) {
     out.attainment_a += pair.a / static_cast<double>(met.size());
     out.attainment_b += pair.b / static_cast<double>(met.size());
@@ -193,6 +198,7 @@ std::string comparison_text(const Comparison& c) {
       100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
       100 * c.attainment_gain.high);
   add("  completed       %9zu  %9zu\n", c.completed_a, c.completed_b);
+  add("  sent late  p99  %9.1f  %9.1f    the generator itself\n", c.late_a_ms, c.late_b_ms);
   return out;
 }
 

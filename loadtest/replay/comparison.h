@@ -34,7 +34,8 @@ struct Comparison {
   std::size_t pairs = 0;  // requests judged on both sides
   std::size_t completed_a = 0, completed_b = 0;
   double attainment_a = 0, attainment_b = 0;
-  Interval attainment_gain{};  // B - A, in shares of the requests
+  double late_a_ms = 0, late_b_ms = 0;  // p99 of sending: a run that was not on time compares little
+  Interval attainment_gain{};           // B - A, in shares of the requests
   std::vector<PairedLatency> latencies{};
 };
 

@@ -179,7 +179,8 @@ std::string html_comparison(const Comparison& c) {
   out += table.take();
   return out + "<p>SLO attainment " + percent(c.attainment_a) + " and " + percent(c.attainment_b) +
          ": B gains " + number(100 * c.attainment_gain.value) + " points [" +
-         number(100 * c.attainment_gain.low) + ", " + number(100 * c.attainment_gain.high) + "].</p>\n";
+         number(100 * c.attainment_gain.low) + ", " + number(100 * c.attainment_gain.high) +
+         "]. Sent late, p99: " + number(c.late_a_ms) + " and " + number(c.late_b_ms) + " ms.</p>\n";
 }
 
 }  // namespace lynx

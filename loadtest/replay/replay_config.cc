@@ -66,7 +66,7 @@ ConfigFields ReplayConfig::fields() {
   f.section("pool");
   f.field("start", &pool.start_s, "second of the recorded time at which a client pool is drawn from");
   f.field("duration", &pool.duration_s, "seconds");
-  f.field("rate", &pool.rate, "requests per second; 0 = as recorded");
+  f.field("rate", &pool.rate, "requests per second, expected; 0 = as recorded");
   f.section("synthetic");
   f.field("duration", &synthetic.duration_s, "seconds");
   f.field("rate", &synthetic.rate, "requests per second, mean of the run");
