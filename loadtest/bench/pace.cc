@@ -65,7 +65,8 @@ BenchRow measure(const PaceFlags& flags, const Case& one) {
   EventLoop loop;
   HttpClient client(loop, "127.0.0.1", server.port());
   const SteadyClock clock;
-  LoadDriver driver(loop, client, clock, {.model = "stub", .api_key = {}, .timeout = one.timeout}, workload, slos, writer);
+  LoadDriver driver(loop, client, clock, {.model = "stub", .api_key = {}, .timeout = one.timeout}, workload,
+                    slos, writer);
   const double cpu_before = thread_cpu_seconds();
   driver.start([&] { loop.stop(); });
   loop.run();
