@@ -20,13 +20,6 @@ using namespace decode;
 constexpr unsigned kBlocksPerMultiprocessor = 2;
 constexpr unsigned kMaxContext = kMaxParts * kMaxSplit;
 
-// Keys of a part. Longer contexts have parts enough to fill the device; larger ones cost less merging.
-__host__ __device__ constexpr unsigned split_tokens(unsigned context) {
-  return context <= 4096 ? 256 : context <= 16384 ? 512 : kMaxSplit;
-}
-__host__ __device__ constexpr unsigned parts_of(unsigned context) {
-  return (context + split_tokens(context) - 1) / split_tokens(context);
-}
 // The most parts of any context up to this one.
 unsigned most_parts(unsigned context) {
   return std::max(
@@ -67,24 +60,19 @@ __device__ bool find_task(Task& task, const Params& p, unsigned index, unsigned 
   return false;
 }
 
-__device__ void find_keys(std::uint32_t* offsets, const Params& p, const Task& task) {
-  const BlockId* table = table_of(p.staged, task.row);
-  for (unsigned i = threadIdx.x; i < task.keys; i += kThreads)
-    offsets[i] = static_cast<std::uint32_t>(token_offset(p.kv, table, task.first + i) / sizeof(uint4));
-}
-
-// Warms L2 with the warps' first tiles while the kernel before still runs: it writes a few of these lines,
-// through L2 like this read. More would only push the rest out of L2 again.
+// Finds the index-th task, and where its keys lie.
 template <unsigned kD>
-__device__ void prefetch_keys(const std::uint32_t* offsets, const Params& p, const Task& task) {
-  constexpr unsigned kLine = 128;
-  constexpr unsigned kLines = kD * 2 / kLine;
-  const std::byte* base = p.kv.base + task.kv_head * kD * 2;
-  for (unsigned i = threadIdx.x; i < min(task.keys, kWarps * kTileKeys) * kLines; i += kThreads) {
-    const std::byte* k = base + std::size_t{offsets[i / kLines]} * sizeof(uint4) + i % kLines * kLine;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(k));
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(k + p.kv.v_bytes));
+__device__ bool prepare_task(Shared<kD>& shared, const Params& p, unsigned index, unsigned buffer,
+                             unsigned live) {
+  Task task;
+  if (!find_task(task, p, index, live)) return false;
+  if (threadIdx.x == 0) shared.task[buffer] = task;
+  const BlockId* table = table_of(p.staged, task.row);
+  for (unsigned i = threadIdx.x; i < task.keys; i += kThreads) {
+    shared.offsets[buffer][i] =
+        static_cast<std::uint32_t>(token_offset(p.kv, table, task.first + i) / sizeof(uint4));
   }
+  return true;
 }
 
 template <unsigned kD, typename Out>
@@ -94,34 +82,25 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   release_dependents();
   const unsigned live = live_count(p.staged.live_rows, p.rows);
   unsigned index = blockIdx.x;
-  Task task;
-  bool more = find_task(task, p, index, live);
-  unsigned buffer = 0;  // of offsets
-  if (more) {
-    find_keys(shared.offsets[buffer], p, task);
-    __syncthreads();
-    prefetch_keys<kD>(shared.offsets[buffer], p, task);
-  }
+  unsigned buffer = 0;
+  bool more = prepare_task(shared, p, index, buffer, live);
+  __syncthreads();
+  if (more) prefetch_tile<kD>(p, shared.task[buffer], shared.offsets[buffer], first_key());
   grid_dependency_wait();
-  Worker<kD> worker;
-  if (more) worker.start(p, task, shared.offsets[buffer]);
   while (more) {
-    const Task now = task;
+    const Task& now = shared.task[buffer];
+    Worker<kD> worker;
     stage_queries(shared, p, now);
     __syncthreads();
-    worker.clear();
     worker.run(p, now, shared.offsets[buffer], shared.q);
-    // The next task's first tile is on its way while this one's results are merged.
+    worker.publish(shared);
+    // While this task's results are merged, the next one's first keys come nearer.
     index += gridDim.x;
     buffer ^= 1;
-    more = find_task(task, p, index, live);
-    if (more) find_keys(shared.offsets[buffer], p, task);
-    worker.publish(shared);
+    more = prepare_task(shared, p, index, buffer, live);
     __syncthreads();
-    if (more) worker.start(p, task, shared.offsets[buffer]);
-    const unsigned parts = parts_of(now.context);
-    const std::size_t unit = (std::size_t{now.row} * p.kv.kv_heads + now.kv_head) * p.groups + now.group;
-    if (finish_part<kD, Out>(shared, p, now, unit, parts)) merge_parts<kD, Out>(shared, p, now, unit, parts);
+    if (more) prefetch_tile<kD>(p, shared.task[buffer], shared.offsets[buffer], first_key());
+    finish_task<kD, Out>(shared, p, now);
     __syncthreads();  // done with shared memory
   }
 }

@@ -126,4 +126,11 @@ __device__ void merge_parts(Shared<kD>& shared, const Params& p, const Task& tas
   write_out<kD, Out>(p, task, merged);
 }
 
+template <unsigned kD, typename Out>
+__device__ void finish_task(Shared<kD>& shared, const Params& p, const Task& task) {
+  const unsigned parts = parts_of(task.context);
+  const std::size_t unit = (std::size_t{task.row} * p.kv.kv_heads + task.kv_head) * p.groups + task.group;
+  if (finish_part<kD, Out>(shared, p, task, unit, parts)) merge_parts<kD, Out>(shared, p, task, unit, parts);
+}
+
 }  // namespace lynx::cuda::decode

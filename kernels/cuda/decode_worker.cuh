@@ -1,9 +1,9 @@
 // The pieces of decode_attention.cu: what a launch gets, and one warp's share of a task.
 //
-// Everything is transposed so that the 8 query heads fill the narrow side of mma.m16n8k16: scores are
-// K q^T [16 keys, 8 heads], outputs V^T p^T [16 of D, 8 heads]. Loads are 16 bytes straight from the pool;
-// the order in which d meets an instruction's slots is permuted alike in both operands, V's rows of d come
-// out permuted and are put right at the end.
+// Scores are q K^T [16, 8 keys], half of whose rows the 8 query heads fill; outputs are V^T p^T [16 of D, 8
+// heads], for which scores are operands as they come out. Loads are 16 bytes straight from the pool, and the
+// registers of a load are operands in the order in which they come: d meets an instruction's slots in an
+// order of its own, the same in q and k; V's rows of d come out permuted and are put right at the end.
 #pragma once
 
 #include "kernels/cuda/attention_parts.cuh"
@@ -18,6 +18,13 @@ inline constexpr unsigned kTileKeys = 16;
 inline constexpr unsigned kMaxSplit = 1024;
 inline constexpr unsigned kMaxParts = 128;
 
+// Keys of a part. Longer contexts have parts enough to fill the device; larger ones cost less merging.
+__host__ __device__ constexpr unsigned split_tokens(unsigned context) {
+  return context <= 4096 ? 256 : context <= 16384 ? 512 : kMaxSplit;
+}
+__host__ __device__ constexpr unsigned parts_of(unsigned context) {
+  return (context + split_tokens(context) - 1) / split_tokens(context);
+}
 struct Workspace {
   std::uint32_t* done;  // [rows, units] parts that have ended; zero between launches
   float2* softmax;      // [rows, units, parts, 8]
@@ -43,13 +50,14 @@ struct Task {
 
 template <unsigned kD>
 struct Shared {
-  std::uint32_t offsets[2][kMaxSplit];  // of each key of this and the next task's part, in 16 bytes
+  Task task[2];                         // this and the next: here, where they cost no registers
+  std::uint32_t offsets[2][kMaxSplit];  // of each key of their parts, in 16 bytes
   union {
     float out[kWarps][kHeads][kD];      // of the warps; see place()
     float2 softmax[kMaxParts][kHeads];  // of the parts
   };
   float2 of_warp[kWarps][kHeads];  // softmax
-  uint4 q[kD / 32][kWarp];         // fragments of q^T, for every warp
+  uint4 q[kD / 16][kWarp];         // fragments of the queries, for every warp
   bool last;
 };
 
@@ -57,21 +65,21 @@ struct Shared {
 // and the next stay together.
 __device__ inline unsigned place(unsigned head, unsigned d) { return d ^ (head / 2 % 4 * 2); }
 
-// The task's queries, scaled, as fragments of q^T.
+// The task's queries, scaled, as fragments whose rows 8 to 15 are zero.
 template <unsigned kD>
 __device__ void stage_queries(Shared<kD>& shared, const Params& p, const Task& task) {
   const unsigned lane = threadIdx.x % kWarp;
-  const unsigned step = threadIdx.x / kWarp;
-  if (step >= kD / 32) return;
+  const unsigned part = threadIdx.x / kWarp;  // 32 of d
+  if (part >= kD / 32) return;
   const unsigned head = task.group * kHeads + lane / 4;  // among those of the KV head
   const bool exists = head < p.per_kv;
   float v[8];
-  load8(v, p.q + task.row * p.q_stride + (task.kv_head * p.per_kv + (exists ? head : 0)) * kD + step * 32 +
+  load8(v, p.q + task.row * p.q_stride + (task.kv_head * p.per_kv + (exists ? head : 0)) * kD + part * 32 +
                lane % 4 * 8);
 #pragma unroll
   for (float& f : v) f = exists ? f * p.scale : 0.0F;
-  shared.q[step][lane] = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
-                          pack_bf16(v[6], v[7])};
+  shared.q[2 * part][lane] = {pack_bf16(v[0], v[1]), 0, pack_bf16(v[2], v[3]), 0};
+  shared.q[2 * part + 1][lane] = {pack_bf16(v[4], v[5]), 0, pack_bf16(v[6], v[7]), 0};
 }
 
 // Keys g and g + 8 of a tile of 16: 8 consecutive d at 8 q of every 32.
@@ -107,68 +115,75 @@ struct ValueTile {
   }
 };
 
+__device__ inline unsigned first_key() { return warp_index() * kTileKeys; }
+
+// Brings the tile at `first` into L2: for the first one while the kernel before may still run (it writes a
+// few of these lines, through L2 like this read), for the others while the tile before is worked on.
+template <unsigned kD>
+__device__ void prefetch_tile(const Params& p, const Task& task, const std::uint32_t* offsets,
+                              unsigned first) {
+  constexpr unsigned kLine = 128;
+  constexpr unsigned kLines = kD * 2 / kLine;
+  const std::byte* base = p.kv.base + task.kv_head * kD * 2;
+#pragma unroll
+  for (unsigned i = threadIdx.x % kWarp; i < kTileKeys * kLines; i += kWarp) {
+    const unsigned key = first + i / kLines;
+    if (key >= task.keys) return;
+    const std::byte* k = base + std::size_t{offsets[key]} * sizeof(uint4) + i % kLines * kLine;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(k));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(k + p.kv.v_bytes));
+  }
+}
+
 // One warp's share of a task.
 template <unsigned kD>
 struct Worker {
-  KeyTile<kD> k;  // on their way: the tile after the one being worked on, or the next task's first
-  ValueTile<kD> v;
-  float out[kD / 16][4];
-  float max[2];  // of heads 2q and 2q + 1
-  float sum[2];
+  float out[kD / 16][4] = {};
+  float max = -INFINITY;  // of head g
+  float sum = 0;          // this lane's share
 
-  __device__ void clear() {
-#pragma unroll
-    for (auto& o : out) o[0] = o[1] = o[2] = o[3] = 0;
-    max[0] = max[1] = -INFINITY;
-    sum[0] = sum[1] = 0;
-  }
-
-  __device__ static unsigned first_key() { return threadIdx.x / kWarp * kTileKeys; }
-
-  __device__ static const std::byte* base_of(const Params& p, const Task& task) {
-    return p.kv.base + task.kv_head * kD * 2;
-  }
-
-  // The first tile's loads.
-  __device__ void start(const Params& p, const Task& task, const std::uint32_t* offsets) {
-    const unsigned first = first_key();
-    if (first >= task.keys) return;
-    const std::byte* base = base_of(p, task);
-    k.load(base, offsets + first, task.keys - 1 - first);
-    v.load(base + p.kv.v_bytes, offsets + first, task.keys - 1 - first);
-  }
-
-  __device__ void scores(float (&score)[4], const uint4 (&queries)[kD / 32][kWarp]) const {
-    float other[4] = {};  // two chains of instructions instead of one
+  // Of head g: keys 2q and 2q + 1, then keys 2q + 8 and 2q + 9.
+  __device__ static void scores(float (&score)[2][4], const KeyTile<kD>& k,
+                                const uint4 (&queries)[kD / 16][kWarp]) {
 #pragma unroll
     for (unsigned s = 0; s < kD / 32; ++s) {
-      const uint4 q = queries[s][threadIdx.x % kWarp];
-      mma_16816(score, k.low[s].x, k.high[s].x, k.low[s].y, k.high[s].y, q.x, q.y);
-      mma_16816(other, k.low[s].z, k.high[s].z, k.low[s].w, k.high[s].w, q.z, q.w);
+      const uint4 q0 = queries[2 * s][threadIdx.x % kWarp];
+      mma_16816(score[0], q0.x, q0.y, q0.z, q0.w, k.low[s].x, k.low[s].y);
+      mma_16816(score[1], q0.x, q0.y, q0.z, q0.w, k.high[s].x, k.high[s].y);
+      const uint4 q1 = queries[2 * s + 1][threadIdx.x % kWarp];
+      mma_16816(score[0], q1.x, q1.y, q1.z, q1.w, k.low[s].z, k.low[s].w);
+      mma_16816(score[1], q1.x, q1.y, q1.z, q1.w, k.high[s].z, k.high[s].w);
     }
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) score[i] += other[i];
   }
 
-  // Scores into weights; the state moves to the new maximum.
-  __device__ void soften(float (&score)[4]) {
+  // Scores into weights; the state moves to the new maximum. keys: of this tile that count.
+  __device__ void soften(float (&score)[2][4], unsigned keys) {
+    const unsigned q = threadIdx.x % 4;
+    if (keys < kTileKeys) {
 #pragma unroll
-    for (unsigned h = 0; h < 2; ++h) {
-      float top = fmaxf(score[h], score[h + 2]);
+      for (unsigned i = 0; i < 4; ++i)
+        if (i / 2 * 8 + 2 * q + i % 2 >= keys) score[i / 2][i % 2] = -INFINITY;
+    }
+    float now = fmaxf(fmaxf(score[0][0], score[0][1]), fmaxf(score[1][0], score[1][1]));
+    now = fmaxf(now, __shfl_xor_sync(kAllLanes, now, 1));
+    now = fmaxf(max, fmaxf(now, __shfl_xor_sync(kAllLanes, now, 2)));
+    const float factor = rescale(max, now);
+    max = now;
+    sum *= factor;
 #pragma unroll
-      for (unsigned mask = 4; mask < kWarp; mask *= 2)
-        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, mask));
-      const float now = fmaxf(max[h], top);
-      const float factor = rescale(max[h], now);
-      max[h] = now;
-      score[h] = exp2f(score[h] - now);
-      score[h + 2] = exp2f(score[h + 2] - now);
-      sum[h] = sum[h] * factor + score[h] + score[h + 2];
+    for (unsigned i = 0; i < 4; ++i) {
+      score[i / 2][i % 2] = exp2f(score[i / 2][i % 2] - now);
+      sum += score[i / 2][i % 2];
+    }
+    if (__all_sync(kAllLanes, factor == 1)) return;
+    const float of_head[2] = {__shfl_sync(kAllLanes, factor, 8 * q),
+                              __shfl_sync(kAllLanes, factor, 8 * q + 4)};
 #pragma unroll
-      for (auto& o : out) {
-        o[h] *= factor;
-        o[h + 2] *= factor;
-      }
+    for (auto& o : out) {
+      o[0] *= of_head[0];
+      o[1] *= of_head[1];
+      o[2] *= of_head[0];
+      o[3] *= of_head[1];
     }
   }
 
@@ -180,9 +195,9 @@ struct Worker {
   }
 
   // Tile t of out: rows g and g + 8 are d = 64 (t / 4) + 8 g + 2 (t % 4), and the next d.
-  __device__ void weigh(const float (&score)[4]) {
-    const std::uint32_t p0 = transpose_8x8(pack_bf16(score[0], score[1]));
-    const std::uint32_t p1 = transpose_8x8(pack_bf16(score[2], score[3]));
+  __device__ void weigh(const float (&score)[2][4], const ValueTile<kD>& v) {
+    const std::uint32_t p0 = pack_bf16(score[0][0], score[0][1]);
+    const std::uint32_t p1 = pack_bf16(score[1][0], score[1][1]);
     const auto add = [&](float(&to)[4], std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
       mma_16816(to, low_halves(a, b), high_halves(a, b), low_halves(c, d), high_halves(c, d), p0, p1);
     };
@@ -199,42 +214,37 @@ struct Worker {
     }
   }
 
-  // Through the keys that start() began with.
   __device__ void run(const Params& p, const Task& task, const std::uint32_t* offsets,
-                      const uint4 (&queries)[kD / 32][kWarp]) {
-    const unsigned g = threadIdx.x % kWarp / 4;
-    const std::byte* base = base_of(p, task);
-    for (unsigned first = first_key(); first < task.keys;) {
-      const unsigned next = first + kWarps * kTileKeys;
-      const unsigned last = task.keys - 1 - next;
-      float score[4] = {};
-      scores(score, queries);
-      if (next < task.keys) k.load(base, offsets + next, last);
-      if (first + kTileKeys > task.keys) {
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-          if (first + g + i / 2 * 8 >= task.keys) score[i] = -INFINITY;
-      }
-      soften(score);
-      weigh(score);
-      if (next < task.keys) v.load(base + p.kv.v_bytes, offsets + next, last);
-      first = next;
+                      const uint4 (&queries)[kD / 16][kWarp]) {
+    const std::byte* base = p.kv.base + task.kv_head * kD * 2;
+    for (unsigned first = first_key(); first < task.keys; first += kWarps * kTileKeys) {
+      const unsigned last = task.keys - 1 - first;
+      KeyTile<kD> k;
+      ValueTile<kD> v;
+      k.load(base, offsets + first, last);
+      v.load(base + p.kv.v_bytes, offsets + first, last);
+      prefetch_tile<kD>(p, task, offsets, first + kWarps * kTileKeys);
+      float score[2][4] = {};
+      scores(score, k, queries);
+      soften(score, last + 1);
+      weigh(score, v);
     }
   }
 
   __device__ void publish(Shared<kD>& shared) {
-    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned warp = warp_index();
     const unsigned g = threadIdx.x % kWarp / 4;
-    const unsigned head = threadIdx.x % 4 * 2;
+    const unsigned q = threadIdx.x % 4;
+    sum += __shfl_xor_sync(kAllLanes, sum, 1);
+    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    if (q == 0) shared.of_warp[warp][g] = {max, sum};
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
-#pragma unroll
-      for (unsigned mask = 4; mask < kWarp; mask *= 2) sum[h] += __shfl_xor_sync(kAllLanes, sum[h], mask);
-      if (g == 0) shared.of_warp[warp][head + h] = {max[h], sum[h]};
+      const unsigned head = 2 * q + h;
 #pragma unroll
       for (unsigned t = 0; t < kD / 16; ++t) {
         const unsigned d = t / 4 * 64 + 8 * g + 2 * (t % 4);
-        *reinterpret_cast<float2*>(&shared.out[warp][head + h][place(head, d)]) = {out[t][h], out[t][h + 2]};
+        *reinterpret_cast<float2*>(&shared.out[warp][head][place(head, d)]) = {out[t][h], out[t][h + 2]};
       }
     }
   }

@@ -49,6 +49,15 @@ __device__ inline Mass block_sum(Shared& shared, Mass value) {
   return total;
 }
 
+// Two additions of 32 bits: shared memory has no 64-bit one and would go round in a loop instead.
+__device__ inline void add_shared(Mass* to, Mass value) {
+  auto* halves = reinterpret_cast<std::uint32_t*>(to);
+  const auto low = static_cast<std::uint32_t>(value);
+  const std::uint32_t before = atomicAdd(halves, low);
+  const std::uint32_t high = static_cast<std::uint32_t>(value >> 32) + (before + low < before ? 1 : 0);
+  if (high != 0) atomicAdd(halves + 1, high);
+}
+
 // Returns the sum of all.
 __device__ inline Mass fill_histogram(Shared& shared, const Row& row, Weight weight) {
   for (unsigned b = threadIdx.x; b < kBins; b += kThreads) shared.weight[b] = 0;
@@ -57,7 +66,7 @@ __device__ inline Mass fill_histogram(Shared& shared, const Row& row, Weight wei
   for_each_held(row, [&](float score, unsigned) {
     const Mass w = weight_of(row, weight, score);
     if (w == 0) return;
-    atomicAdd(shared.weight + bin_of(row, score), w);
+    add_shared(shared.weight + bin_of(row, score), w);
     own += w;
   });
   return block_sum(shared, own);
@@ -146,36 +155,35 @@ __device__ inline void keep_best(Shared& shared, Row& row, Weight weight, Mass t
   __syncthreads();
 }
 
-__device__ inline void keep_top_p(Shared& shared, Row& row, float top_p, Mass total) {
-  const auto wanted = static_cast<Mass>(ceil(static_cast<double>(top_p) * static_cast<double>(total)));
+// Keeps the best tokens whose weights reach `wanted`; all of them if they do not. Returns whether any may
+// have gone. Looks at the likely tokens first.
+__device__ inline bool keep(Shared& shared, Row& row, Weight weight, Mass wanted) {
   Row near = row;
   near.floor = fmaxf(row.floor, row.top - kNearTemperatures / row.per_temperature);
-  Mass seen = fill_histogram(shared, near, Weight::kMass);
+  Mass seen = fill_histogram(shared, near, weight);
   if (seen < wanted) {
     near = row;
-    seen = fill_histogram(shared, row, Weight::kMass);
+    seen = fill_histogram(shared, row, weight);
+    if (seen <= wanted) return false;
   }
-  keep_best(shared, near, Weight::kMass, min(max(wanted, Mass{1}), seen));
+  keep_best(shared, near, weight, wanted);
   row = near;
+  return true;
 }
 
 // min-p is in the row's floor already; `all` is the mass of the whole row. True if tokens may have gone.
 __device__ inline bool narrow(Shared& shared, Row& row, const SamplingRow& how, Mass all) {
   bool narrowed = how.min_p > 0;
-  if (how.top_k > 0 && how.top_k < row.vocab) {
-    if (how.top_k < fill_histogram(shared, row, Weight::kCount)) {
-      keep_best(shared, row, Weight::kCount, how.top_k);
-      narrowed = true;
-    }
-  }
+  if (how.top_k > 0 && how.top_k < row.vocab) narrowed |= keep(shared, row, Weight::kCount, how.top_k);
   if (how.top_p >= 1) return narrowed;
   if (narrowed) {
     Mass own = 0;
     for_each_held(row, [&](float score, unsigned) { own += row.mass(score); });
     all = block_sum(shared, own);
   }
-  keep_top_p(shared, row, how.top_p, all);
-  return true;
+  const auto wanted = static_cast<Mass>(ceil(static_cast<double>(how.top_p) * static_cast<double>(all)));
+  narrowed |= keep(shared, row, Weight::kMass, max(wanted, Mass{1}));
+  return narrowed;
 }
 
 }  // namespace lynx::cuda::sampling

@@ -22,11 +22,11 @@ constexpr unsigned kMaxCluster = 8;  // what every device allows
 // Shared memory: two rounds of sums if two blocks then still fit a multiprocessor, and the rows.
 template <unsigned kRowTiles>
 struct Memory {
-  static constexpr unsigned kRows = kRowTiles * 8;
-  static constexpr unsigned kRounds = kRowTiles <= 4 ? 2 : 1;
+  static constexpr unsigned kRows = kRowTiles * 16;
+  static constexpr unsigned kRounds = kRowTiles <= 2 ? 2 : 1;
   static constexpr unsigned kSums = kWarps * kRows * kTile;  // floats of a round
   static std::size_t bytes(unsigned block_k) {
-    return kRounds * kSums * sizeof(float) + std::size_t{kRows} * (block_k + kPad) * sizeof(std::uint16_t);
+    return kRounds * kSums * sizeof(float) + std::size_t{kRows} * block_k * sizeof(std::uint16_t);
   }
 };
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
   extern __shared__ __align__(16) std::byte memory[];
   release_dependents();
   auto* sums = reinterpret_cast<float*>(memory);  // [rounds][warps][rows * 16]
-  auto* rows = reinterpret_cast<std::uint16_t*>(sums + Sizes::kRounds * Sizes::kSums);
+  auto* rows = reinterpret_cast<uint4*>(sums + Sizes::kRounds * Sizes::kSums);
   unsigned rank;
   unsigned blocks;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -46,41 +46,43 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
   const unsigned all_tiles = (p.n + kTile - 1) / kTile;
   const auto begin = static_cast<unsigned>(std::uint64_t{all_tiles} * cluster / clusters);
   const auto end = static_cast<unsigned>(std::uint64_t{all_tiles} * (cluster + 1) / clusters);
-  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned warp = warp_index();
   const unsigned first_k = rank * p.block_k;
 
-  constexpr unsigned kStep = kAhead * kSlice;
+  constexpr unsigned kRound = kAhead * kSlice;
   Slice ahead[kAhead];
   TileCursor next;  // of the slices after those in `ahead`
   if (begin + warp < end) {
     next.start(p, begin + warp, first_k);
 #pragma unroll
     for (unsigned i = 0; i < kAhead; ++i) ahead[i] = next.load(i * kSlice);
-    prefetch_slices(p, begin + warp, first_k + kStep, first_k + p.block_k);
+    prefetch_slices(p, begin + warp, first_k + kRound, first_k + p.block_k);
   }
   grid_dependency_wait();  // the weights above are no kernel's output
   const unsigned live = live_count(p.live_rows, p.rows);
-  load_rows<Sizes::kRows>(rows, p, live, first_k);
+  load_rows<kRowTiles>(rows, p, live, first_k);
   __syncthreads();
-  const unsigned stride = p.block_k + kPad;
-  const std::uint16_t* x = rows + threadIdx.x % kWarp / 4 * stride + threadIdx.x % 4 * 8;
+  constexpr unsigned kPerSlice = kSlice / 16 * kWarp;  // fragments
+  const unsigned tile_stride = p.block_k / 16 * kWarp;
 
   unsigned round = 0;
   for (unsigned first = begin; first < end; first += kWarps, ++round) {
     const unsigned tile = first + warp;
     float* const round_sums = sums + round % Sizes::kRounds * Sizes::kSums;
     if (tile < end) {
-      float sum[kRowTiles][4] = {};
-      for (unsigned k = 0; k < p.block_k; k += kStep) {
-        const bool last = k + kStep == p.block_k;
+      float sum[kRowTiles][2][4] = {};
+      const uint4* x = rows + threadIdx.x % kWarp;
+      for (unsigned k = 0; k < p.block_k; k += kRound) {
+        const bool last = k + kRound == p.block_k;
         const bool more = !last || tile + kWarps < end;
         if (last)
           next.start(p, tile + kWarps, first_k);
         else
-          next.advance(kStep);
+          next.advance(kRound);
 #pragma unroll
         for (unsigned i = 0; i < kAhead; ++i) {
-          multiply<kRowTiles>(sum, ahead[i], x + k + i * kSlice, stride);
+          multiply<kRowTiles>(sum, ahead[i], x, tile_stride);
+          x += kPerSlice;
           if (more) ahead[i] = next.load(i * kSlice);
         }
       }
@@ -138,10 +140,9 @@ void launch_tiles(const Params& p, cudaStream_t stream) {
 
 template <typename Out>
 void launch_rows(const Params& p, cudaStream_t stream) {
-  if (p.rows <= 8) return launch_tiles<1, Out>(p, stream);
-  if (p.rows <= 16) return launch_tiles<2, Out>(p, stream);
-  if (p.rows <= 32) return launch_tiles<4, Out>(p, stream);
-  launch_tiles<8, Out>(p, stream);
+  if (p.rows <= 16) return launch_tiles<1, Out>(p, stream);
+  if (p.rows <= 32) return launch_tiles<2, Out>(p, stream);
+  launch_tiles<4, Out>(p, stream);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // The pieces of skinny_gemm.cu: weights on their way, rows in shared memory, sums across a cluster.
 //
-// Fragments: the sum over k does not care in which order k meets the slots of an instruction, as long as both
-// operands agree. Lane 4 g + q takes 16 bytes, k = 8 q .. 8 q + 7 of 32, of row g: two instructions' worth.
+// Fragments: rows are the [16, k] operand, weights the [k, 8] one. The sum over k does not care in which
+// order k meets the slots of an instruction, as long as both operands agree: lane 4 g + q takes 16 bytes, k =
+// 8 q .. 8 q + 7 of 32, of output g, and its four registers are the operands of two instructions as they
+// come.
 #pragma once
 
 #include "kernels/cuda/vec.cuh"
@@ -10,10 +12,10 @@ namespace lynx::cuda::skinny {
 
 inline constexpr unsigned kWarps = 8;
 inline constexpr unsigned kThreads = kWarps * kWarp;
-inline constexpr unsigned kTile = 16;   // outputs of one instruction
-inline constexpr unsigned kSlice = 64;  // k of four instructions
+inline constexpr unsigned kTile = 16;   // outputs of a warp at a time
+inline constexpr unsigned kSlice = 64;  // k of two such loads
 inline constexpr unsigned kAhead = 4;   // slices in flight of each warp
-inline constexpr unsigned kPad = 32;    // elements after each row of x, so that fragments meet no bank twice
+inline constexpr unsigned kStep = 32;   // k of 16 bytes a lane
 
 struct Params {
   std::byte* out;
@@ -72,34 +74,40 @@ __device__ inline void prefetch_slices(const Params& p, unsigned tile, unsigned 
   }
 }
 
-// This block's k of every row into shared memory [rows][block_k + kPad]; zeros for padding and past the end.
-template <unsigned kRows>
-__device__ void load_rows(std::uint16_t* to, const Params& p, unsigned live, unsigned first_k) {
-  const unsigned pieces = p.block_k / 8;
-  for (unsigned i = threadIdx.x; i < kRows * pieces; i += kThreads) {
-    const unsigned row = i / pieces;
-    const unsigned k = i % pieces * 8;
-    const bool inside = row < live && first_k + k < p.k;
-    const std::uint16_t* from = inside ? p.x + row * p.x_stride + first_k + k : p.x;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to + row * (p.block_k + kPad) + k))),
-                 "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
+// This block's k of every row into shared memory, as fragments [row tiles][block_k / 16][lanes]; zeros for
+// padding and past the end.
+template <unsigned kRowTiles>
+__device__ void load_rows(uint4* to, const Params& p, unsigned live, unsigned first_k) {
+  const unsigned steps = p.block_k / kStep;
+  for (unsigned i = threadIdx.x; i < kRowTiles * steps * kWarp; i += kThreads) {
+    const unsigned lane = i % kWarp;
+    const unsigned row = i / (steps * kWarp) * 16 + lane / 4;
+    const unsigned k = first_k + i / kWarp % steps * kStep + lane % 4 * 8;
+    const std::uint16_t* from = p.x + row * p.x_stride + k;
+    const uint4 low = row < live && k < p.k ? *reinterpret_cast<const uint4*>(from) : uint4{};
+    const uint4 high =
+        row + 8 < live && k < p.k ? *reinterpret_cast<const uint4*>(from + 8 * p.x_stride) : uint4{};
+    uint4* pair = to + i / kWarp * 2 * kWarp + lane;
+    pair[0] = {low.x, high.x, low.y, high.y};
+    pair[kWarp] = {low.z, high.z, low.w, high.w};
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// sum[t] += the products of one slice with rows 8 t .. 8 t + 7; x points to row g, k 8 q of the slice.
+// sum[t][h] += the products of one slice: rows 16 t .. with outputs 8 h .. of the tile. x: the fragments of
+// the slice for this lane; tile_stride: from one row tile to the next.
 template <unsigned kRowTiles>
-__device__ void multiply(float (&sum)[kRowTiles][4], const Slice& w, const std::uint16_t* x,
-                         unsigned stride) {
+__device__ void multiply(float (&sum)[kRowTiles][2][4], const Slice& w, const uint4* x,
+                         unsigned tile_stride) {
 #pragma unroll
   for (unsigned t = 0; t < kRowTiles; ++t) {
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i) {
-      const uint4 v = *reinterpret_cast<const uint4*>(x + t * 8 * stride + i * 32);
-      mma_16816(sum[t], w.low[i].x, w.high[i].x, w.low[i].y, w.high[i].y, v.x, v.y);
-      mma_16816(sum[t], w.low[i].z, w.high[i].z, w.low[i].w, w.high[i].w, v.z, v.w);
+      const uint4 a = x[t * tile_stride + 2 * i * kWarp];
+      mma_16816(sum[t][0], a.x, a.y, a.z, a.w, w.low[i].x, w.low[i].y);
+      mma_16816(sum[t][1], a.x, a.y, a.z, a.w, w.high[i].x, w.high[i].y);
+      const uint4 b = x[t * tile_stride + (2 * i + 1) * kWarp];
+      mma_16816(sum[t][0], b.x, b.y, b.z, b.w, w.low[i].z, w.low[i].w);
+      mma_16816(sum[t][1], b.x, b.y, b.z, b.w, w.high[i].z, w.high[i].w);
     }
   }
 }
@@ -107,20 +115,21 @@ __device__ void multiply(float (&sum)[kRowTiles][4], const Slice& w, const std::
 // Where output o of a row lies among a tile's sums: fragments' stores meet no bank twice, and four
 // consecutive outputs stay together.
 __device__ inline unsigned place(unsigned row, unsigned output) {
-  return row / 2 * 32 + ((row % 2 * kTile + output) ^ (row / 2 % 4 * 8));
+  return row * kTile + (output ^ (row / 2 % 2 * 8));
 }
 
 template <unsigned kRowTiles>
-__device__ void store_sums(float* to, const float (&sum)[kRowTiles][4]) {
+__device__ void store_sums(float* to, const float (&sum)[kRowTiles][2][4]) {
   const unsigned g = threadIdx.x % kWarp / 4;
   const unsigned q = threadIdx.x % 4;
 #pragma unroll
   for (unsigned t = 0; t < kRowTiles; ++t) {
-    const unsigned row = t * 8 + 2 * q;
-    to[place(row, g)] = sum[t][0];
-    to[place(row + 1, g)] = sum[t][1];
-    to[place(row, g + 8)] = sum[t][2];
-    to[place(row + 1, g + 8)] = sum[t][3];
+#pragma unroll
+    for (unsigned h = 0; h < 2; ++h) {
+      const unsigned row = t * 16 + g;
+      *reinterpret_cast<float2*>(to + place(row, 8 * h + 2 * q)) = {sum[t][h][0], sum[t][h][1]};
+      *reinterpret_cast<float2*>(to + place(row + 8, 8 * h + 2 * q)) = {sum[t][h][2], sum[t][h][3]};
+    }
   }
 }
 

@@ -27,6 +27,10 @@ __device__ inline std::uint32_t live_count(const std::uint32_t* live_rows, std::
   return live_rows == nullptr ? rows : min(*live_rows, rows);
 }
 
+// The number of this thread's warp, in a form that the compiler knows to be the same for all its lanes: loops
+// over it then need no convergence barriers around warp-wide instructions.
+__device__ inline unsigned warp_index() { return __shfl_sync(kAllLanes, threadIdx.x / kWarp, 0); }
+
 template <typename T>
 __device__ inline T warp_sum(T value) {
 #pragma unroll
@@ -50,13 +54,6 @@ __device__ inline void mma_16816(float (&d)[4], std::uint32_t a0, std::uint32_t 
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-// Transposes an 8 x 8 matrix of 16-bit elements; lane = 4 g + q holds {g, 2q}, {g, 2q + 1}.
-__device__ inline std::uint32_t transpose_8x8(std::uint32_t value) {
-  std::uint32_t out;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(value));
-  return out;
 }
 
 // Two f32 as bf16, rounded to nearest even; `low` in the lower half.

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
       lynx::add_step(app),   lynx::add_prefill(app), lynx::add_kv(app),
       lynx::add_pace(app),   lynx::add_router(app),  lynx::add_start(app),
 #ifdef LYNX_CUDA
-      lynx::add_kernel(app),
+      lynx::add_kernel(app), lynx::add_dense(app),
 #endif
   };
   CLI11_PARSE(app, argc, argv);

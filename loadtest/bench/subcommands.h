@@ -24,5 +24,6 @@ Subcommand add_pace(CLI::App& app);     // how late the load generator sends
 Subcommand add_router(CLI::App& app);   // streamed tokens of a router with stub workers
 Subcommand add_start(CLI::App& app);    // start to ready and idle memory of each process
 Subcommand add_kernel(CLI::App& app);   // MoE layers on the GPU; only in a CUDA build
+Subcommand add_dense(CLI::App& app);    // the other kernels of a step on the GPU; only in a CUDA build
 
 }  // namespace lynx
