@@ -54,9 +54,10 @@ struct RowSample {
 };
 
 struct StepResult {
-  std::vector<RowSample> samples;  // [R]
-  std::vector<float> logits;       // [rows in state kLogits, V], in order of the rows
-  std::vector<PlanStats> layers;   // [layers]
+  std::vector<RowSample> samples;   // [R]
+  std::vector<float> logits;        // [rows in state kLogits, V], in order of the rows
+  std::vector<PlanStats> layers;    // [layers]
+  std::uint32_t computed_rows = 0;  // T, and what the device padded it with: the bucket of a captured step
 };
 
 }  // namespace lynx

@@ -34,6 +34,7 @@ void CpuBackend::sample(TensorView logits) {
 void CpuBackend::collect(StepResult& result, const RoutingPlans& plans) {
   result.samples.assign(step_.batch.logit_rows.size(), {});  // the host samples
   std::swap(result.logits, step_.logits);
+  result.computed_rows = static_cast<std::uint32_t>(step_.batch.tokens.size());
   result.layers.clear();
   for (const ExpertPlan& plan : static_cast<const CpuPlans&>(plans).layers)
     result.layers.push_back(plan.stats);

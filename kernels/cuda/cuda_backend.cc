@@ -175,6 +175,7 @@ void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
   for (std::uint32_t layer = 0; layer < device_plans.layers; ++layer)
     result.layers.push_back(to_plan_stats(device_plans.host_stats.at<DevicePlanStats>(0)[layer]));
   result.samples.assign(step_.logit_rows, {});
+  result.computed_rows = step_.shape.rows;
   std::size_t wanted = 0;
   for (std::uint32_t r = 0; r < step_.logit_rows; ++r) {
     if (!step_.on_device[r]) {

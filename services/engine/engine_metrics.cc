@@ -10,7 +10,8 @@ constexpr const char* kBytes = "expert_bytes_total";
 constexpr const char* kBytesHelp = "Bytes of expert weights: read by steps, and avoided by remapping";
 
 const std::vector<double>& row_bounds() {
-  static const std::vector<double> bounds{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+  static const std::vector<double> bounds{1,  2,   4,   8,   16,   24,   32,   48,
+                                          64, 128, 256, 512, 1024, 2048, 4096, 8192};
   return bounds;
 }
 
@@ -37,6 +38,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
         &registry.histogram("step_seconds", "Duration of one engine step", token_seconds_bounds(), labels);
     by.batch_size = &registry.histogram("batch_size", "Sequences of one step", expert_count_bounds(), labels);
     by.step_rows = &registry.histogram("step_rows", "Tokens that one step computed", row_bounds(), labels);
+    by.computed_rows = &registry.histogram(
+        "step_computed_rows",
+        "Rows that the device computed in one step: its tokens, padded to the bucket of a CUDA graph",
+        row_bounds(), labels);
   }
 }
 
@@ -46,6 +51,7 @@ void EngineMetrics::observe_step(Phase phase, std::uint32_t sequences, const Ste
   by.step_seconds->Observe(seconds);
   by.batch_size->Observe(sequences);
   by.step_rows->Observe(outcome.rows);
+  by.computed_rows->Observe(outcome.computed_rows);
   for (std::size_t i = 0; i < outcome.layers.size(); ++i) {
     const PlanStats& layer = outcome.layers[i];
     observe_layer(layer, expert_bytes);

@@ -24,6 +24,7 @@ class EngineMetrics {
     prometheus::Histogram* step_seconds = nullptr;
     prometheus::Histogram* batch_size = nullptr;
     prometheus::Histogram* step_rows = nullptr;
+    prometheus::Histogram* computed_rows = nullptr;
   };
 
   struct ByLayer {

@@ -17,6 +17,7 @@ StepOutcome StepRunner::collect(const StepPlan& plan) {
   StepOutcome outcome;
   outcome.layers = result_.layers;
   outcome.rows = static_cast<std::uint32_t>(tokens_.size());
+  outcome.computed_rows = result_.computed_rows;
   outcome.work = work_of(plan);
   advance(plan, outcome);
   return outcome;

@@ -24,6 +24,7 @@ struct StepOutcome {
   std::vector<SampledRow> sampled;    // the sequences whose last uncached token was in this step
   std::span<const PlanStats> layers;  // valid until the next collect
   std::uint32_t rows = 0;
+  std::uint32_t computed_rows = 0;  // padding included
   StepWork work;
 };
 

@@ -68,12 +68,16 @@ BATCH = Row("Batch", [
           [Query(mean('lynx_batch_size{phase="decode"}', "worker", DECODE), "{{worker}} mean", 1, 4096),
            Query(quantile(0.99, 'lynx_batch_size{phase="decode"}', "worker", DECODE), "{{worker}} p99", 0, 4096),
            Query(f"max by (worker) (lynx_sequence_slots{{{DECODE}}})", "{{worker}} limit", 1, 4096)], width=12, decimals=1),
+    Panel("CUDA-graph bucket", "Rows that the device computed in a step, padding included (on a CPU: none), and the tokens among them. "
+          "Padding rows read no experts.", "short",
+          [Query(mean('lynx_step_computed_rows{phase="decode"}', "worker", DECODE), "{{worker}} bucket", 1, 4096),
+           Query(mean('lynx_step_rows{phase="decode"}', "worker", DECODE), "{{worker}} tokens", 1, 4096)], width=12, decimals=1),
     Panel("Busy", "Share of the time with a step under way. Full batches and 100 % busy: saturated.", "percentunit",
-          [Query(rate('lynx_step_seconds_sum{phase="decode"}', "worker", DECODE), "{{worker}}", 0, 1.3)], width=12, high=1),
+          [Query(rate('lynx_step_seconds_sum{phase="decode"}', "worker", DECODE), "{{worker}}", 0, 1.3)], high=1),
     Panel("Decode tokens", "Tokens that the steps computed.", "short",
-          [Query(rate('lynx_step_rows_sum{phase="decode"}', "worker", DECODE), "{{worker}}", 0, 1e6)], width=12, stacked=True),
+          [Query(rate('lynx_step_rows_sum{phase="decode"}', "worker", DECODE), "{{worker}}", 0, 1e6)], stacked=True),
     Panel("Sequences", "In the engine, and waiting for their KV.", "short",
-          [Query(f"sum by (worker, state) (lynx_sequences{{{DECODE}}})", "{{worker}} {{state}}", 0, 1e4)], width=12, stacked=True),
+          [Query(f"sum by (worker, state) (lynx_sequences{{{DECODE}}})", "{{worker}} {{state}}", 0, 1e4)], stacked=True),
 ])
 
 DASHBOARD = Dashboard("lynx-decode", "Lynx / Decode and LYNX", "What remapping saves and costs, steps, batches.",

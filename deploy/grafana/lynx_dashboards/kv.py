@@ -1,5 +1,5 @@
 """KV and transport: where the blocks are, and how KV gets from prefill to decode."""
-from .model import BLUE, DECODE, GREEN, PREFILL, RED, WORKER, Dashboard, Panel, Query, Row, mean, quantile, rate
+from .model import BLUE, DECODE, GREEN, PREFILL, RED, WORKER, Dashboard, Panel, Query, Row, mean, quantile, rate, ratio
 
 POOLS = Row("Pools", [
     Panel("Blocks taken", "Of each worker's pool.", "percentunit",
@@ -54,6 +54,11 @@ PREFILLING = Row("Prefill", [
            Query(quantile(0.99, "lynx_prefill_compute_seconds", "worker", PREFILL), "{{worker}} compute", 0, 600)]),
     Panel("Prefill tokens", "Prompt tokens computed per second.", "short",
           [Query(rate('lynx_step_rows_sum{phase="prefill"}', "worker", PREFILL), "{{worker}}", 0, 1e7)], stacked=True),
+    Panel("Prefix cache", "Share of the prompts' tokens whose KV an earlier prompt had left behind.", "percentunit",
+          [Query(ratio('lynx_prefix_cache_tokens_total{outcome="hit"}', "lynx_prefix_cache_tokens_total", "worker", PREFILL),
+                 "{{worker}}", 0, 1)], width=12, high=1),
+    Panel("What computes", "Each worker's device, and how KV gets between the pool that is pushed and the device.", "short",
+          [Query(f"count by (worker, device, kv_path) (lynx_device_info{{{WORKER}}})", "", 1, 1)], kind="table", width=12),
 ])
 
 DASHBOARD = Dashboard("lynx-kv", "Lynx / KV and transport", "Pools, leases, transfers, prefill.",

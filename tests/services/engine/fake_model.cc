@@ -77,6 +77,7 @@ void FakeModel::compute() {
     write_kv(batch, cache, layer);
     if (observer_ != nullptr) observer_->layer_done(layer);
   }
+  result.computed_rows = rows + 1;  // as if padded
   result.samples.assign(batch.logit_rows.size(), {});
   result.logits.clear();
   for (const std::uint32_t row : batch.logit_rows) {

@@ -203,6 +203,8 @@ TEST_F(CudaModel, PaddingNeitherRoutesNorShows) {
       padded.decode(all, tokens, policy);
       plain.decode(all, tokens, policy);
       EXPECT_TRUE(same_bits(padded.result.logits, plain.result.logits)) << to_string(policy) << step;
+      EXPECT_EQ(padded.result.computed_rows, 8U);
+      EXPECT_EQ(plain.result.computed_rows, 5U);
       ASSERT_EQ(padded.result.layers.size(), plain.result.layers.size());
       for (std::size_t layer = 0; layer < plain.result.layers.size(); ++layer) {
         const PlanStats& a = padded.result.layers[layer];

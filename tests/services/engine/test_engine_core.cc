@@ -311,7 +311,8 @@ TEST(EngineCore, MetricsSplitRoutedFromActivated) {
         "lynx_expert_bytes_total{kind=\"read\"}", "lynx_expert_bytes_total{kind=\"avoided\"}",
         "lynx_assignments_total", "lynx_remapped_assignments_total", "lynx_retained_router_mass",
         "lynx_step_seconds", "lynx_batch_size", "lynx_layer_experts_total{layer=\"0\",stage=\"routed\"}",
-        "lynx_layer_experts_total{layer=\"1\",stage=\"activated\"}"})
+        "lynx_layer_experts_total{layer=\"1\",stage=\"activated\"}", "lynx_step_rows_sum{phase=\"decode\"} 3",
+        "lynx_step_computed_rows_sum{phase=\"decode\"} 6"})
     EXPECT_NE(text.find(name), std::string::npos) << name << "\n" << text;
 }
 
