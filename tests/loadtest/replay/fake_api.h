@@ -1,0 +1,65 @@
+// A small server that speaks the API, with a thread of its own: streams max_tokens pieces at once, refuses
+// every n-th request.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/net/event_loop.h"
+#include "common/net/http_server.h"
+
+namespace lynx::testing {
+
+class FakeApi {
+ public:
+  explicit FakeApi(int refuse_every = 0) : refuse_every_(refuse_every) {
+    std::promise<std::uint16_t> port;
+    auto listening = port.get_future();
+    thread_ = std::thread([this, &port] {
+      HttpServer server(
+          loop_, {}, [this](const HttpRequest& r, std::shared_ptr<HttpResponder> out) { handle(r, *out); });
+      port.set_value(server.port());
+      loop_.run();
+    });
+    port_ = listening.get();
+  }
+  ~FakeApi() {
+    loop_.stop();
+    thread_.join();
+  }
+  FakeApi(const FakeApi&) = delete;
+  FakeApi& operator=(const FakeApi&) = delete;
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int served() const { return served_; }
+
+ private:
+  void handle(const HttpRequest& request, HttpResponder& out) {
+    if (request.path != "/v1/completions") return answer(out, 200, R"({"data":[{"id":"fake-model"}]})");
+    const int n = ++served_;
+    if (refuse_every_ > 0 && n % refuse_every_ == 0)
+      return answer(out, 429, R"({"error":{"message":"full"}})");
+    const int tokens = nlohmann::json::parse(request.body)["max_tokens"];
+    out.begin_stream(200, "text/event-stream");
+    for (int i = 0; i < tokens; ++i) out.write("data: {\"choices\":[{\"text\":\"x\"}]}\n\n");
+    out.write("data: [DONE]\n\n");
+    out.finish();
+  }
+  static void answer(HttpResponder& out, int status, std::string body) {
+    HttpResponse response;
+    response.status = status;
+    response.body = std::move(body);
+    out.respond(std::move(response));
+  }
+
+  const int refuse_every_;
+  std::atomic<int> served_{0};
+  EventLoop loop_;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lynx::testing

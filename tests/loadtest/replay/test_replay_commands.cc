@@ -1,0 +1,126 @@
+// What the program does, short of its command line: replays against one server and two, files, comparison,
+// statuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "loadtest/replay/commands.h"
+#include "tests/loadtest/replay/fake_api.h"
+#include "tests/support/paths.h"
+
+namespace lynx {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::FakeApi;
+
+class ReplayCommands : public ::testing::Test {
+ protected:
+  ReplayCommands() {
+    folder_ = fs::temp_directory_path() / ("lynx-replay-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    config_.tokenizer = source_path("deploy/model/tokenizer.json");
+    config_.synthetic.duration_s = 0.6;
+    config_.synthetic.rate = 60;
+    config_.synthetic.burst = 1;
+    config_.synthetic.gap_cv = 1;
+    config_.synthetic.input.median = 20;
+    config_.synthetic.output.median = 5;
+    config_.progress = std::chrono::milliseconds(0);
+    config_.live = "off";
+    config_.save_requests = true;
+    config_.result = path("out.json");
+  }
+  ~ReplayCommands() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string read(const std::string& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    EXPECT_TRUE(in) << name;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  fs::path folder_;
+  ReplayConfig config_;
+};
+
+TEST_F(ReplayCommands, OneServerLeavesEveryFile) {
+  FakeApi server(/*refuse_every=*/5);
+  config_.target = server.address();
+  config_.html = path("report.html");
+  config_.markdown = path("report.md");
+  config_.warm_up = std::chrono::milliseconds(100);
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(replay_command(config_), kSomeSucceeded);
+  const std::string text = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(text.find("x http_429: full"), std::string::npos) << text;
+  const auto result = nlohmann::json::parse(read("out.json"));
+  EXPECT_EQ(result["requests"].size(), static_cast<std::size_t>(server.served()));
+  EXPECT_GT(result["warm_up"]["requests"], 0);
+  EXPECT_GT(result["errors"]["http_429"], 0);
+  EXPECT_NE(read("report.html").find("http_429"), std::string::npos);
+  EXPECT_NE(read("report.md").find("http_429"), std::string::npos);
+}
+
+TEST_F(ReplayCommands, TwoServersGetTheSameRequestsAndAreCompared) {
+  for (const char* order : {"one-after-other", "together"}) {
+    FakeApi a, b;
+    config_.target = a.address();
+    config_.against = b.address();
+    config_.order = order;
+    config_.names = {"left", "right"};
+    config_.html = path("ab.html");
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(replay_command(config_), kSomeSucceeded);
+    const std::string text = ::testing::internal::GetCapturedStdout();
+    EXPECT_NE(text.find("left (A) against right (B)"), std::string::npos) << text;
+    EXPECT_GT(a.served(), 10);
+    EXPECT_EQ(a.served(), b.served()) << order;
+    EXPECT_NE(read("ab.html").find("right: p99"), std::string::npos);
+  }
+  CompareConfig compare;
+  compare.a = path("out.left.json");
+  compare.b = path("out.right.json");
+  compare.names = {"left", "right"};
+  compare.markdown = path("ab.md");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(compare_command(compare), kSomeSucceeded);
+  EXPECT_NE(::testing::internal::GetCapturedStdout().find("the same on both sides"), std::string::npos);
+  EXPECT_NE(read("ab.md").find("| TTFT p99 |"), std::string::npos);
+}
+
+TEST_F(ReplayCommands, AServerThatIsNotThereIsAStatusAndNoFile) {
+  config_.target = "127.0.0.1:1";
+  config_.ready_timeout = std::chrono::milliseconds(200);
+  EXPECT_EQ(replay_command(config_), kNoneSucceeded);
+  EXPECT_FALSE(fs::exists(folder_ / "out.json"));
+}
+
+TEST_F(ReplayCommands, WrongSettingsAreNamed) {
+  const auto message = [&](const std::function<void(ReplayConfig&)>& change) -> std::string {
+    ReplayConfig config = config_;
+    change(config);
+    try {
+      replay_command(config);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message([](auto& c) { c.target = "nowhere"; }).find("--target"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.against = "a:b"; }).find("--against"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.names = {"A", "A"}; }).find("--names"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.order = "random"; }).find("--order"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.live = "maybe"; }).find("--live"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.warm_up = std::chrono::hours(1); }).find("--warm-up"), std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.trace = "/nowhere.csv"; }).find("/nowhere.csv"), std::string::npos);
+  EXPECT_NE(message([&](auto& c) { c.trace = folder_.string(); }).find("no chunk-<client>-trace.csv"),
+            std::string::npos);
+  CompareConfig compare;
+  EXPECT_THROW(compare_command(compare), ConfigError);
+}
+
+}  // namespace
+}  // namespace lynx
