@@ -10,7 +10,7 @@ function time(ms) {
   return ms >= 1000 ? number(ms / 1000, 2) + " s" : number(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0) + " ms";
 }
 const percent = share => share === null ? nothing : number(100 * share, 1) + "%";
-const last = list => list.length ? list[list.length - 1] : null;
+const known = list => list.filter(x => x !== null);
 const mean = list => list.length ? list.reduce((sum, x) => sum + x, 0) / list.length : null;
 
 // Names come from outside: text nodes only, never markup.
@@ -90,7 +90,8 @@ function showWorkers(workers) {
   const table = $("workers");
   table.tBodies[0].replaceChildren();
   $("no-workers").hidden = workers.length > 0;
-  for (const w of workers) {
+  const order = w => (w.role === "prefill" ? "0" : "1") + w.name;
+  for (const w of [...workers].sort((a, b) => order(a) < order(b) ? -1 : 1)) {
     const used = w.total_blocks - w.free_blocks, decode = w.role === "decode";
     row(table, [cell(w.name), cell(w.role, "left"), cell(w.state, "left " + w.state),
                 cell(`${number(w.running)} of ${number(w.max_batch)}`), cell(number(w.waiting)),
@@ -102,6 +103,7 @@ function showWorkers(workers) {
 }
 function show(o) {
   const h = o.history, judged = o.classes.reduce((sum, c) => sum + c.judged, 0);
+  const experts = {routed: mean(known(h.routed.slice(-10))), activated: mean(known(h.activated.slice(-10)))};
   document.title = `Lynx router: ${o.in_flight} in flight`;
   $("what").textContent = `router ${o.version}, model ${o.model}`;
   $("in-flight").textContent = number(o.in_flight);
@@ -109,7 +111,7 @@ function show(o) {
   $("tokens").textContent = number(mean(h.tokens_per_s.slice(-10)), 0);
   $("attainment").textContent = judged ? percent(o.classes.reduce((sum, c) => sum + (c.attainment || 0) * c.judged, 0) / judged) : nothing;
   $("judged").textContent = number(judged);
-  $("experts").textContent = last(h.activated) === null ? nothing : `${number(last(h.routed), 1)} → ${number(last(h.activated), 1)}`;
+  $("experts").textContent = experts.activated === null ? nothing : `${number(experts.routed, 1)} → ${number(experts.activated, 1)}`;
   chart("chart-flight", h, [{values: h.queued, kind: "b"}, {values: h.in_flight, kind: "a"}]);
   chart("chart-tokens", h, [{values: h.tokens_per_s, kind: "a"}]);
   chart("chart-attainment", h, [{values: h.attainment.map(v => v === null ? null : 100 * v), kind: "a"}], 100);
