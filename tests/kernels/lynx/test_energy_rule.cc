@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/lynx/recorded_logits.h"
+#include "tests/kernels/lynx/recordings.h"
 #include "tests/kernels/lynx/routing_case.h"
 
 namespace lynx {
