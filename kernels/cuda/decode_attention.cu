@@ -26,40 +26,6 @@ unsigned most_parts(unsigned context) {
       {parts_of(context), parts_of(std::min(context, 4096U)), parts_of(std::min(context, 16384U))});
 }
 
-// The index-th task of the step; false past the last. Every warp finds it by itself.
-__device__ bool find_task(Task& task, const Params& p, unsigned index, unsigned live) {
-  const unsigned lane = threadIdx.x % kWarp;
-  const unsigned units = p.kv.kv_heads * p.groups;
-  const unsigned wanted = index / units;
-  unsigned before = 0;
-  for (unsigned first = 0; first < live; first += kWarp) {
-    const unsigned context = first + lane < live ? p.staged.positions[first + lane] + 1 : 0;
-    const unsigned parts = context == 0 ? 0 : parts_of(context);
-    unsigned through = parts;
-#pragma unroll
-    for (unsigned step = 1; step < kWarp; step *= 2) {
-      const unsigned other = __shfl_up_sync(kAllLanes, through, step);
-      if (lane >= step) through += other;
-    }
-    const unsigned all = __shfl_sync(kAllLanes, through, kWarp - 1);
-    if (wanted < before + all) {
-      const unsigned at = __ffs(__ballot_sync(kAllLanes, wanted < before + through)) - 1;
-      const unsigned start = __shfl_sync(kAllLanes, through - parts, at);
-      const unsigned unit = index % units;
-      task.row = first + at;
-      task.part = wanted - before - start;
-      task.kv_head = unit / p.groups;
-      task.group = unit % p.groups;
-      task.context = __shfl_sync(kAllLanes, context, at);
-      task.first = task.part * split_tokens(task.context);
-      task.keys = min(split_tokens(task.context), task.context - task.first);
-      return true;
-    }
-    before += all;
-  }
-  return false;
-}
-
 // Finds the index-th task, and where its keys lie.
 template <unsigned kD>
 __device__ bool prepare_task(Shared<kD>& shared, const Params& p, unsigned index, unsigned buffer,

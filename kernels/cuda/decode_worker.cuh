@@ -1,4 +1,4 @@
-// The pieces of decode_attention.cu: what a launch gets, and one warp's share of a task.
+// One warp's share of a task of decode_attention.cu.
 //
 // Scores are q K^T [16, 8 keys], half of whose rows the 8 query heads fill; outputs are V^T p^T [16 of D, 8
 // heads], for which scores are operands as they come out. Loads are 16 bytes straight from the pool, and the
@@ -6,47 +6,10 @@
 // order of its own, the same in q and k; V's rows of d come out permuted and are put right at the end.
 #pragma once
 
-#include "kernels/cuda/attention_parts.cuh"
+#include "kernels/cuda/decode_task.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::decode {
-
-inline constexpr unsigned kWarps = 8;
-inline constexpr unsigned kThreads = kWarps * kWarp;
-inline constexpr unsigned kHeads = 8;  // query heads of a task
-inline constexpr unsigned kTileKeys = 16;
-inline constexpr unsigned kMaxSplit = 1024;
-inline constexpr unsigned kMaxParts = 128;
-
-// Keys of a part. Longer contexts have parts enough to fill the device; larger ones cost less merging.
-__host__ __device__ constexpr unsigned split_tokens(unsigned context) {
-  return context <= 4096 ? 256 : context <= 16384 ? 512 : kMaxSplit;
-}
-__host__ __device__ constexpr unsigned parts_of(unsigned context) {
-  return (context + split_tokens(context) - 1) / split_tokens(context);
-}
-struct Workspace {
-  std::uint32_t* done;  // [rows, units] parts that have ended; zero between launches
-  float2* softmax;      // [rows, units, parts, 8]
-  float* out;           // [rows, units, parts, 8, D] not yet divided by the sum
-};
-
-struct Params {
-  std::byte* out;
-  std::size_t out_stride;
-  const float* q;
-  std::size_t q_stride;
-  unsigned rows, per_kv, groups, parts;  // groups: of 8 query heads per KV head; parts: room for
-  float scale;
-  KvLayer kv;
-  StagedRows staged;
-  Workspace work;
-};
-
-struct Task {
-  unsigned row, part, kv_head, group, context;
-  unsigned first, keys;  // of the part
-};
 
 template <unsigned kD>
 struct Shared {
