@@ -12,6 +12,8 @@
 namespace lynx {
 namespace {
 
+constexpr std::size_t kPlaces = 1 << 18;  // where a dummy tensor may start in the run of values
+
 [[noreturn]] void fail(const std::string& file, const std::string& what) {
   throw std::runtime_error(file + ": " + what);
 }
@@ -133,22 +135,37 @@ std::uint64_t CheckpointFolder::fingerprint() const {
 HostTensor DummyTensors::tensor(const std::string& name, const std::vector<std::uint64_t>& shape) {
   std::size_t count = 1;
   for (const std::uint64_t extent : shape) count *= extent;
-  const auto values = std::make_shared<std::vector<std::uint16_t>>(count, f32_to_bf16(1.0F));
-  if (name.find("norm") == std::string::npos) {
+  std::shared_ptr<Values> values;
+  std::size_t start = 0;
+  if (name.find("norm") != std::string::npos) {
+    values = std::make_shared<Values>(count, f32_to_bf16(1.0F));
+  } else {
     Fingerprint hash;
     hash.add(name);
     hash.add(seed_);
-    const float width = 2 * std::sqrt(3.0F / static_cast<float>(shape.back()));
-    for (std::size_t i = 0; i < count; ++i) {
-      const float unit = static_cast<float>(mix(hash.value() + i) >> 40) * 0x1p-24F;
-      (*values)[i] = f32_to_bf16((unit - 0.5F) * width);
-    }
+    start = hash.value() % kPlaces;
+    values = values_for(shape.back(), start + count);
   }
   return {.name = name,
           .dtype = Dtype::kBf16,
           .shape = shape,
-          .bytes = std::as_bytes(std::span(*values)),
+          .bytes = std::as_bytes(std::span(*values).subspan(start, count)),
           .owner = values};
+}
+
+// At least so many of the values for that many columns; a longer run begins with the shorter one's.
+const std::shared_ptr<DummyTensors::Values>& DummyTensors::values_for(std::uint64_t columns,
+                                                                      std::size_t count) {
+  std::shared_ptr<Values>& values = values_[columns];
+  if (values && values->size() >= count) return values;
+  values = std::make_shared<Values>(count + kPlaces);  // whoever holds a window of the old one keeps it
+  const float width = 2 * std::sqrt(3.0F / static_cast<float>(columns));
+  const std::uint64_t first = mix(seed_ + columns);
+  for (std::size_t i = 0; i < values->size(); ++i) {
+    const float unit = static_cast<float>(mix(first + i) >> 40) * 0x1p-24F;
+    (*values)[i] = f32_to_bf16((unit - 0.5F) * width);
+  }
+  return values;
 }
 
 std::uint64_t DummyTensors::fingerprint() const { return mix(seed_); }
