@@ -95,6 +95,7 @@ struct StepLimits {
   std::uint32_t context = 0;     // tokens of a sequence
   std::uint32_t q_heads = 0, kv_heads = 0, head_dim = 0;
   std::uint32_t vocab = 0;
+  PolicyKind policy = PolicyKind::kOff;  // of decode steps; a device may refuse one that it does not have
 };
 
 struct StepShape {  // what the operations of a step compute: padding included

@@ -77,7 +77,7 @@ std::unique_ptr<KvPool> CudaBackend::attach_kv(const PageLayout& layout, std::sp
 
 std::unique_ptr<RoutingPlans> CudaBackend::make_plans(const RouterShape& shape, std::uint32_t max_rows,
                                                       std::uint32_t layers) {
-  if (const Status status = check_route(shape); !status)
+  if (const Status status = check_route(shape, limits_.policy); !status)
     throw std::runtime_error("device 'cuda': " + status.error().message);
   graphs_.clear();
   if (expert_shape_.experts != 0)

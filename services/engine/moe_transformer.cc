@@ -30,7 +30,10 @@ class MoeTransformer final : public Model {
  public:
   MoeTransformer(const ModelConfig& config, TensorSource& source, std::unique_ptr<Backend> backend,
                  const ModelOptions& options)
-      : config_(config), backend_(std::move(backend)), weights_(load_weights(config, source, *backend_)) {
+      : config_(config),
+        policy_(options.policy),
+        backend_(std::move(backend)),
+        weights_(load_weights(config, source, *backend_)) {
     reserve(options.max_rows, options.max_logit_rows);
     Fingerprint hash;
     for (const std::uint32_t size :
@@ -69,6 +72,7 @@ class MoeTransformer final : public Model {
   void forward_rows(const StepShape& shape);
 
   const ModelConfig config_;
+  const PolicyKind policy_;
   const std::unique_ptr<Backend> backend_;
   const MoeWeights weights_;
   std::uint64_t fingerprint_ = 0;
@@ -151,8 +155,9 @@ void MoeTransformer::attach(KvCache& cache) {
 }
 
 void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
-  const StepLimits limits = step_limits(config_, std::max(rows, act_.hidden.view.rows),
-                                        std::max(logit_rows, act_.logits.view.rows));
+  StepLimits limits = step_limits(config_, std::max(rows, act_.hidden.view.rows),
+                                  std::max(logit_rows, act_.logits.view.rows));
+  limits.policy = policy_;
   act_ = {};  // first free, then take
   plans_.reset();
   const StepShape room = backend_->reserve(limits);

@@ -23,6 +23,7 @@ struct ModelOptions {
   // Of the largest step that is to come: the buffers are made at load. A larger one makes them anew.
   std::uint32_t max_rows = 16;
   std::uint32_t max_logit_rows = 16;
+  PolicyKind policy = PolicyKind::kOff;  // of the decode steps that are to come: refused now or not at all
 };
 
 // Reads, checks and packs everything; the files are closed when it returns. Throws std::runtime_error "file:

@@ -34,6 +34,7 @@ EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
   options.backend.device = on_gpu ? "cuda" : "cpu";
   options.max_rows = plan.step_rows;
   options.max_logit_rows = plan.engine.limits.max_batch;
+  options.policy = plan.engine.policy.kind;
   options.backend.threads = config.threads;
   options.load_format = config.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
   return [folder = config.model_path, options] { return load_model(folder, options); };
