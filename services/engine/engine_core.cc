@@ -71,11 +71,13 @@ void EngineCore::apply(EngineCommand command) {
 
 void EngineCore::admit(Sequence sequence) {
   const SequenceId id = sequence.id;
-  const std::uint32_t blocks = cache_.layout().blocks_for(sequence.cached);
+  // A decode sequence comes with KV that another worker wrote; a prompt's cached prefix was computed here.
+  const std::uint32_t foreign = sequence.phase == Phase::kDecode ? sequence.cached : 0;
   scheduler_.add(std::move(sequence));
-  if (blocks == 0) return;
-  try {  // its KV came from elsewhere
-    model_.import_kv(cache_, std::span(scheduler_.find(id)->blocks).first(blocks));
+  if (foreign == 0) return;
+  try {
+    const std::span<const BlockId> blocks(scheduler_.find(id)->blocks);
+    model_.import_kv(cache_, blocks.first(cache_.layout().blocks_for(foreign)));
   } catch (const std::exception& e) {
     end(id, {ErrorCode::kInternal, std::string("the KV did not reach the device: ") + e.what()});
   }

@@ -207,7 +207,9 @@ TEST(EngineCore, HandedOverBlocksAreImported) {
   s.phase = Phase::kDecode;
   bench.core.apply(AdmitSequence{std::move(s)});
   EXPECT_EQ(bench.model.imported(), (std::vector<BlockId>{10, 11}));  // 5 tokens, 4 to a block
-  bench.core.apply(AdmitSequence{bench.sequence(2, {1, 2, 3, 4, 5, 6}, 1, 20)});
+  Sequence prompt = bench.sequence(2, {1, 2, 3, 4, 5, 6}, 1, 20);
+  prompt.cached = 4;  // a prefix that this worker has computed before
+  bench.core.apply(AdmitSequence{std::move(prompt)});
   EXPECT_EQ(bench.model.imported().size(), 2U);
 }
 
