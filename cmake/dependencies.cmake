@@ -10,7 +10,9 @@ find_package(ucx REQUIRED)
 find_package(OpenSSL REQUIRED)                    # HMAC of the cluster secret; TLS on the router
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-find_library(LYNX_DNNL dnnl REQUIRED)             # its own package config asks for OpenCL
+if(LYNX_ONEDNN)
+  find_library(LYNX_DNNL dnnl REQUIRED)           # its own package config asks for OpenCL
+endif()
 if(LYNX_TESTS AND NOT LYNX_FUZZ)
   find_package(GTest REQUIRED)
 endif()

@@ -1,12 +1,15 @@
 #include "kernels/bench/roofline.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <dnnl.hpp>
+#include <stdexcept>
 #include <vector>
+#ifdef LYNX_ONEDNN
+#include <omp.h>
+
+#include <dnnl.hpp>
+#endif
 
 #include "kernels/cpu/aligned.h"
 #include "kernels/cpu/thread_pool.h"
@@ -70,6 +73,7 @@ double read_bandwidth(unsigned threads, std::size_t bytes) {
   return static_cast<double>(share * threads) / best;
 }
 
+#ifdef LYNX_ONEDNN
 double onednn_matmul_seconds(unsigned threads, std::uint32_t m, std::uint32_t n, std::uint32_t k) {
   using Tag = dnnl::memory::format_tag;
   constexpr auto kF32 = dnnl::memory::data_type::f32;
@@ -93,5 +97,10 @@ double onednn_matmul_seconds(unsigned threads, std::uint32_t m, std::uint32_t n,
     stream.wait();
   });
 }
+#else
+double onednn_matmul_seconds(unsigned, std::uint32_t, std::uint32_t, std::uint32_t) {
+  throw std::runtime_error("this build has no oneDNN to compare with (CMake option LYNX_ONEDNN)");
+}
+#endif
 
 }  // namespace lynx

@@ -14,12 +14,13 @@ namespace {
 
 constexpr std::size_t kBeyondCaches = std::size_t{512} << 20;
 [[maybe_unused]] constexpr std::size_t kBeyondL2 = std::size_t{4} << 30;
+[[maybe_unused]] constexpr std::size_t kWholeReads = 4096;  // bytes
 constexpr std::uint32_t kChunk = 512;
 
 struct StepFlags {
   ModelFlags model;
   std::vector<std::uint32_t> batches = {1, 16};
-  std::string policy = "lynx";
+  std::vector<std::string> policies = {"lynx"};
   std::uint32_t context = 128;
   std::uint32_t steps = 200;
 };
@@ -29,7 +30,7 @@ bool on_gpu(const StepFlags& flags) { return device_space(flags.model.device).ha
 // Bytes per second that the memory which holds the weights gives when that many are read.
 double read_rate(const StepFlags& flags, std::size_t bytes) {
 #ifdef LYNX_CUDA
-  if (on_gpu(flags)) return cuda::device_read_bandwidth(bytes);
+  if (on_gpu(flags)) return cuda::device_read_bandwidth(bytes / kWholeReads * kWholeReads);
 #endif
   return read_bandwidth(flags.model.threads, bytes);
 }
@@ -75,9 +76,17 @@ BenchRow measure(Model& model, const StepFlags& flags, const RoutePolicy& policy
                       {"ratio_to_same_size_buffer", median / (bytes / same_size_rate)}}};
 }
 
-std::vector<BenchRow> run(const StepFlags& flags) {
-  const auto kind = parse_policy_kind(flags.policy);
+RoutePolicy parse_policy(const std::string& name) {
+  const auto kind = parse_policy_kind(name);
   if (!kind) throw std::runtime_error("--policy: " + kind.error().message);
+  RoutePolicy policy;
+  policy.kind = *kind;
+  return policy;
+}
+
+std::vector<BenchRow> run(const StepFlags& flags) {
+  std::vector<RoutePolicy> policies;
+  for (const std::string& name : flags.policies) policies.push_back(parse_policy(name));
   const std::uint32_t largest = *std::max_element(flags.batches.begin(), flags.batches.end());
   const auto model = flags.model.load(std::max(largest, kChunk), largest);
   if (flags.context + flags.steps + 2 > model->config().context) {
@@ -85,10 +94,12 @@ std::vector<BenchRow> run(const StepFlags& flags) {
   }
   const double memory_rate = read_rate(flags, on_gpu(flags) ? kBeyondL2 : kBeyondCaches);
   std::vector<BenchRow> rows;
-  RoutePolicy policy;
-  policy.kind = *kind;
-  for (const std::uint32_t batch : flags.batches)
-    rows.push_back(measure(*model, flags, policy, batch, memory_rate));
+  for (const std::uint32_t batch : flags.batches) {
+    for (const RoutePolicy& policy : policies) {
+      rows.push_back(measure(*model, flags, policy, batch, memory_rate));
+      if (policies.size() > 1) rows.back().name += "." + std::string(to_string(policy.kind));
+    }
+  }
   return rows;
 }
 
@@ -101,7 +112,7 @@ Subcommand add_step(CLI::App& app) {
   parser->add_option("--batch", flags->batches, "batch sizes")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  parser->add_option("--policy", flags->policy, "routing policy")->capture_default_str();
+  parser->add_option("--policy", flags->policies, "routing policies")->capture_default_str();
   parser->add_option("--context", flags->context, "tokens before the first step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
