@@ -11,6 +11,7 @@ namespace lynx {
 namespace {
 
 constexpr auto kDeadlineGrain = std::chrono::milliseconds(1);
+constexpr auto kPatience = std::chrono::seconds(1);  // a close that works takes milliseconds
 
 void settle(UcxPush& push, Result<std::uint64_t> outcome) {
   if (!push.outcome) push.outcome = std::move(outcome);
@@ -65,6 +66,7 @@ void UcxConnection::step(Clock::time_point now, Finished& out) {
     abandon(ucx_error(ErrorCode::kUnavailable, "lost " + peer_.worker, *endpoint_->failure()));
   }
   check_deadlines(now);
+  leave_stuck(now);
 
   const auto first_finished =
       std::stable_partition(posted_.begin(), posted_.end(), [](const auto& push) { return !finished(push); });
@@ -149,6 +151,31 @@ void UcxConnection::check_deadlines(Clock::time_point now) {
   if (stuck)
     abandon(
         {ErrorCode::kUnavailable, peer_.worker + " answers no more: an earlier push passed its deadline"});
+}
+
+// Over shared memory UCX can hold a push to a dead peer for ever, although its endpoint was closed by force.
+// There it reads the bytes only inside progress(), in this process: so the owner gets them back after a
+// while, and what UCX points to stays as a shell. RDMA hardware reads whenever it likes: a push over it is
+// never left.
+void UcxConnection::leave_stuck(Clock::time_point now) {
+  std::erase_if(left_, [](const auto& shell) { return shell->terminal; });
+  if (!endpoint_ || !endpoint_->closing()) {
+    closing_since_.reset();
+    return;
+  }
+  if (!closing_since_) closing_since_ = now;
+  if (config_.transport != "shm" || now - *closing_since_ < kPatience) return;
+  for (auto& push : posted_) {
+    if (push->terminal || !push->outcome) continue;
+    auto owed = std::make_unique<UcxPush>();
+    owed->push = std::move(push->push);
+    owed->done = std::move(push->done);
+    owed->outcome = push->outcome;
+    finished_.push_back(std::move(owed));
+    left_.push_back(std::move(push));
+  }
+  if (std::erase(posted_, nullptr) > 0)
+    log::warn("UCX does not let go of {} KV pushes to {}: leaving them behind", left_.size(), peer_.worker);
 }
 
 void UcxConnection::learn_transport() {

@@ -50,7 +50,7 @@ class UcxConnection {
   void step(Clock::time_point now, Finished& finished);
   bool has_finished() const { return !finished_.empty(); }
   bool idle() const {
-    return posted_.empty() && waiting_.empty() && finished_.empty() && endpoint_ == nullptr;
+    return posted_.empty() && waiting_.empty() && finished_.empty() && left_.empty() && endpoint_ == nullptr;
   }
   bool drained() const;  // closed, and UCX holds nothing of any push
   void release_endpoint() { endpoint_.reset(); }
@@ -63,6 +63,7 @@ class UcxConnection {
   void post(UcxPush& push);
   void fail_waiting(const Error& why);
   void check_deadlines(Clock::time_point now);
+  void leave_stuck(Clock::time_point now);
   void learn_transport();
 
   const UcxWorker& worker_;
@@ -71,9 +72,11 @@ class UcxConnection {
   std::unique_ptr<UcxEndpoint> endpoint_;
   std::deque<std::unique_ptr<UcxPush>> waiting_;
   std::vector<std::unique_ptr<UcxPush>>
-      posted_;  // at most max_in_flight, plus those that a close is draining
+      posted_;                                  // at most max_in_flight, plus those that a close is draining
+  std::vector<std::unique_ptr<UcxPush>> left_;  // shells that UCX still points to, see leave_stuck
   Finished finished_;
   Clock::time_point next_deadline_check_{};
+  std::optional<Clock::time_point> closing_since_;
   std::string transport_name_;
 };
 
