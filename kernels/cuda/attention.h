@@ -18,13 +18,16 @@
 
 namespace lynx::cuda {
 
+inline constexpr std::uint32_t kMaxDecodeRows = 1024;
+
 struct DecodeAttentionArgs {
-  TensorView out;  // [T, Hq * D] bf16 or f32; T up to 1024
+  TensorView out;  // [T, Hq * D] bf16 or f32; T up to kMaxDecodeRows
   TensorView q;    // [T, Hq * D] f32
   KvLayer kv;      // bf16 or f32
   StagedRows rows;
   std::uint32_t max_context = 0;  // no row's position reaches it
-  // Device memory of decode_attention_workspace bytes, zeroed once; each launch leaves it ready for the next.
+  // Device memory of decode_attention_workspace bytes, zeroed once. Launches of one stream share it, for any
+  // number of rows up to the one that it was made for; heads and max_context stay the same.
   std::byte* workspace = nullptr;
 };
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,

@@ -89,13 +89,19 @@ void launch_size(const Params& params, Dtype out, cudaStream_t stream) {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+// The counters lie first and have their place whatever the number of rows: what a small batch leaves behind
+// them must not be a larger one's counters.
+std::size_t counter_bytes(unsigned units_of_row) {
+  return aligned(std::size_t{kMaxDecodeRows} * units_of_row * sizeof(std::uint32_t));
+}
+
 }  // namespace
 
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
                                        std::uint32_t head_dim, std::uint32_t max_context) {
-  const std::size_t units = std::size_t{max_rows} * kv_heads * groups_of(q_heads / kv_heads);
-  const std::size_t parts = units * most_parts(max_context);
-  return aligned(units * sizeof(std::uint32_t)) + aligned(parts * kHeads * sizeof(float2)) +
+  const unsigned units_of_row = kv_heads * groups_of(q_heads / kv_heads);
+  const std::size_t parts = std::size_t{max_rows} * units_of_row * most_parts(max_context);
+  return counter_bytes(units_of_row) + aligned(parts * kHeads * sizeof(float2)) +
          parts * kHeads * head_dim * sizeof(float);
 }
 
@@ -103,6 +109,7 @@ void decode_attention(const DecodeAttentionArgs& a, cudaStream_t stream) {
   const unsigned q_heads = a.q.cols / a.kv.head_dim;
   if (a.kv.dtype == KvDtype::kF32 || (a.kv.head_dim != 64 && a.kv.head_dim != 128))
     return attention_any(a.out, a.q, a.kv, a.rows, stream);
+  if (a.q.rows > kMaxDecodeRows) throw std::runtime_error("decode attention: at most 1024 rows");
   if (a.max_context > kMaxContext)
     throw std::runtime_error("decode attention: a context of at most 131072 tokens");
   Params params = {.out = a.out.data,
@@ -119,7 +126,7 @@ void decode_attention(const DecodeAttentionArgs& a, cudaStream_t stream) {
                    .work = {}};
   const std::size_t units = std::size_t{a.q.rows} * a.kv.kv_heads * params.groups;
   params.work.done = reinterpret_cast<std::uint32_t*>(a.workspace);
-  std::byte* at = a.workspace + aligned(units * sizeof(std::uint32_t));
+  std::byte* at = a.workspace + counter_bytes(a.kv.kv_heads * params.groups);
   params.work.softmax = reinterpret_cast<float2*>(at);
   at += aligned(units * params.parts * kHeads * sizeof(float2));
   params.work.out = reinterpret_cast<float*>(at);

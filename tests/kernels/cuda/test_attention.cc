@@ -119,6 +119,19 @@ TEST_F(CudaAttention, DecodeLeavesPaddingAndKeepsARowsBits) {
   }
 }
 
+// As a decode batch that grows and shrinks: all its steps share one workspace.
+TEST_F(CudaAttention, DecodeBatchesOfAnySizeShareAWorkspace) {
+  const Heads heads = {32, 4, 128};
+  const DecodeCase c(heads, KvDtype::kBf16, 16, std::vector<std::uint32_t>(64, 700));
+  const auto reference = c.reference(64);
+  for (const std::uint32_t rows : {1U, 2U, 8U, 64U, 4U, 48U}) {
+    const DeviceMatrix out(Dtype::kF32, rows, heads.q * heads.size);
+    c.run(out.view(), 0, nullptr);
+    const std::vector<double> expected(reference.begin(), reference.begin() + rows * heads.q * heads.size);
+    EXPECT_LE(relative_error(out.floats(), expected), 1e-2) << rows << " rows";
+  }
+}
+
 // Rows of several sequences, in chunks.
 struct PrefillCase {
   Heads heads;
