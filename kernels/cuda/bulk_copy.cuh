@@ -67,6 +67,10 @@ __device__ inline void bulk_copy(void* to, const void* from, std::uint32_t bytes
 // Orders this thread's accesses to global memory with those of the copy engine.
 __device__ inline void copy_engine_fence() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
+// Orders what this thread has seen and written with what others of the device see: cheaper than
+// __threadfence(), which also orders it among all such fences.
+__device__ inline void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
 __device__ inline std::uint32_t load_acquire(const std::uint32_t* flag) {
   std::uint32_t value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");

@@ -49,7 +49,6 @@ __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_const
   }
   sync_threads<kFinisherBarrier>(kFinishers);
   add_finished(job, s.outputs);
-  if (threadIdx.x == 0) leave(job, s.tables);
 }
 
 // For batches whose sum is too much for the tail of the kernel: a thread sums four outputs of one row.
@@ -59,16 +58,19 @@ __global__ void __launch_bounds__(256) add_slots_kernel(const __grid_constant__ 
     add_slots(job, blockIdx.x, column);
 }
 
+ExpertsJob make_job(const ExpertsArgs& args) {
+  return {.args = args,
+          .workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows),
+          .gate_up = gate_up_layout(args.shape),
+          .down = down_layout(args.shape),
+          .activation_stride = activation_stride(args.shape),
+          .sums_here = args.plan.rows <= kMaxSumRows};
+}
+
 }  // namespace
 
 void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
-  ExpertsJob job;
-  job.args = args;
-  job.workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows);
-  job.gate_up = gate_up_layout(args.shape);
-  job.down = down_layout(args.shape);
-  job.activation_stride = activation_stride(args.shape);
-  job.sums_here = args.plan.rows <= kMaxSumRows;
+  const ExpertsJob job = make_job(args);
   static const unsigned blocks = multiprocessors();
   launch("experts", experts_kernel, Shape{dim3(blocks), dim3(kThreads), sizeof(ExpertsShared)}, stream,
          Overlap::kPrevious, job);

@@ -11,7 +11,7 @@ inline constexpr std::uint32_t kFinishers = kConsumers + kWarp;  // consumers an
 
 __device__ inline void init_outputs(OutputShared& shared) {
   for (std::uint32_t i = 0; i < kTellAhead; ++i) {
-    barrier_init(shared.written[i], kConsumerWarps);
+    barrier_init(shared.written[i], kConsumers);  // every thread for what it wrote
     barrier_init(shared.told[i], 1);
   }
   shared.finished = 0;
@@ -73,8 +73,6 @@ class Consumer {
 
   __device__ void hand_to_teller(const Task& task) {
     if (!task.down) copy_engine_fence();  // what was written here, copy engines will read
-    __syncwarp();
-    if (threadIdx.x % kWarp != 0) return;
     wait(shared_.told[told_.at], told_.parity ^ 1);
     arrive(shared_.written[told_.at]);
   }
@@ -88,6 +86,14 @@ class Consumer {
   std::uint32_t pass_ = 0;
 };
 
+// The last block to have told all of its tasks clears the counters: nobody reads them any more. One thread.
+__device__ inline void leave(const ExpertsJob& job, const TaskTables& tables) {
+  if (atomicAdd(job.workspace.finished_blocks, 1U) + 1 != gridDim.x) return;
+  for (std::uint32_t i = 0; i < tables.experts; ++i) job.workspace.gate_up_done[i] = 0;
+  *job.workspace.next_task = 0;
+  *job.workspace.finished_blocks = 0;
+}
+
 // One warp. Counts finished tasks where all blocks see it, and keeps the outputs whose last task was this
 // block's.
 __device__ inline void tell(const ExpertsJob& job, const TaskTables& tables, TaskRing& ring,
@@ -99,11 +105,12 @@ __device__ inline void tell(const ExpertsJob& job, const TaskTables& tables, Tas
     const Task task = ring.slots[at.at].task;
     if (task.rows == 0) break;
     wait(shared.written[told.at], told.parity);
+    __syncwarp();  // all lanes have read the task
     if (lane == 0) {
       arrive(shared.told[told.at]);
       arrive(ring.free[at.at]);
     }
-    __threadfence();
+    device_fence();
     if (!task.down) {
       if (lane == 0) atomicAdd(&job.workspace.gate_up_done[task.active], 1U);
     } else if (job.sums_here && lane < task.units) {
@@ -115,7 +122,8 @@ __device__ inline void tell(const ExpertsJob& job, const TaskTables& tables, Tas
     }
     __syncwarp();
   }
-  __threadfence();
+  device_fence();
+  if (lane == 0) leave(job, tables);
 }
 
 // Consumers and teller: the weighted sums of the outputs that this block finished.
@@ -128,14 +136,6 @@ __device__ inline void add_finished(const ExpertsJob& job, const OutputShared& s
     add_slots(job, within / kVectors,
               shared.finished_unit[i / of_unit] * kUnitOutputs + within % kVectors * 4);
   }
-}
-
-// The last block to leave clears the counters: nobody reads them any more. One thread.
-__device__ inline void leave(const ExpertsJob& job, const TaskTables& tables) {
-  if (atomicAdd(job.workspace.finished_blocks, 1U) + 1 != gridDim.x) return;
-  for (std::uint32_t i = 0; i < tables.experts; ++i) job.workspace.gate_up_done[i] = 0;
-  *job.workspace.next_task = 0;
-  *job.workspace.finished_blocks = 0;
 }
 
 }  // namespace lynx::cuda

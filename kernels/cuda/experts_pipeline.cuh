@@ -34,16 +34,16 @@ struct TaskSlot {
   PairTarget targets[kRowBlock];           // of down tasks
 };
 
-// A task is claimed when the producer of weights has begun the one kClaimAhead before it: no block should
-// hold tasks that another could do sooner.
-inline constexpr std::uint32_t kClaimAhead = 2;
+// No block should hold tasks that another could do sooner: the next one is claimed when all but so many
+// stages of those before it have been asked for. That is time enough to claim and describe it.
+inline constexpr std::uint32_t kClaimLead = 4;
 
 struct TaskRing {
   TaskSlot slots[kTaskSlots];
   std::uint64_t located[kTaskSlots];    // the task is there
   std::uint64_t described[kTaskSlots];  // so are its rows
   std::uint64_t free[kTaskSlots];       // the teller, who comes last, is done with it
-  std::uint64_t begun[kClaimAhead];     // by the producer of weights
+  std::uint32_t stages_begun;           // by the producer of weights
 };
 using TaskCursor = Cursor<kTaskSlots>;
 
@@ -80,10 +80,10 @@ __device__ inline const MatrixLayout& matrix_of(const ExpertsJob& job, const Tas
 __device__ inline void init_rings(TaskRing& tasks, StageRing& stages) {
   for (std::uint32_t s = 0; s < kTaskSlots; ++s) {
     barrier_init(tasks.located[s], 1);
-    barrier_init(tasks.described[s], 1);
+    barrier_init(tasks.described[s], kWarp);  // every lane for what it wrote
     barrier_init(tasks.free[s], 1);
   }
-  for (std::uint64_t& barrier : tasks.begun) barrier_init(barrier, 1);
+  tasks.stages_begun = 0;
   for (std::uint32_t s = 0; s < kStages; ++s) {
     barrier_init(stages.full[s], 2);
     barrier_init(stages.empty[s], kConsumerWarps);

@@ -22,19 +22,16 @@ __device__ inline void describe_row(const ExpertsJob& job, TaskSlot& slot, const
                        plan.pair_weight[pair]};
 }
 
+__device__ inline std::uint32_t stages_of(const Task& task) {
+  return ceil_div(task.inputs, StageShape(task.task_units).inputs());
+}
+
 // One warp: claims tasks until the list ends, and describes them.
 __device__ inline void plan_tasks(const ExpertsJob& job, const TaskTables& tables, TaskRing& ring) {
   const std::uint32_t lane = threadIdx.x % kWarp;
+  std::uint32_t claimed = 0;  // stages
   TaskCursor at;
-  Cursor<kClaimAhead> begun;
-  std::uint32_t index = blockIdx.x;
-  for (std::uint32_t turn = 0;; ++turn, at.advance()) {
-    if (turn >= kClaimAhead) {
-      wait(ring.begun[begun.at], begun.parity);
-      begun.advance();
-    }
-    std::uint32_t next = 0;  // asked for now, needed a task later
-    if (lane == 0) next = gridDim.x + atomicAdd(job.workspace.next_task, 1U);
+  for (std::uint32_t index = blockIdx.x;; at.advance()) {
     wait(ring.free[at.at], at.parity ^ 1);
     TaskSlot& slot = ring.slots[at.at];
     Task task{};
@@ -44,10 +41,14 @@ __device__ inline void plan_tasks(const ExpertsJob& job, const TaskTables& table
       arrive(ring.located[at.at]);
     }
     for (std::uint32_t row = lane; row < task.rows; row += kWarp) describe_row(job, slot, task, row);
-    __syncwarp();
-    if (lane == 0) arrive(ring.described[at.at]);
+    arrive(ring.described[at.at]);
     if (task.rows == 0) return;
-    index = __shfl_sync(kAllLanes, next, 0);
+    claimed += stages_of(task);
+    if (lane == 0) {
+      while (claimed > atomicAdd(&ring.stages_begun, 0U) + kClaimLead) __nanosleep(32);
+      index = gridDim.x + atomicAdd(job.workspace.next_task, 1U);
+    }
+    index = __shfl_sync(kAllLanes, index, 0);
   }
 }
 
@@ -56,12 +57,10 @@ __device__ inline void produce_weights(const ExpertsJob& job, TaskRing& tasks, S
   const std::uint64_t policy = evict_first_policy();
   const std::size_t expert_bytes = matrix_bytes(job.gate_up) + matrix_bytes(job.down);
   StageCursor stage;
-  Cursor<kClaimAhead> begun;
-  for (TaskCursor at;; at.advance(), begun.advance()) {
+  for (TaskCursor at;; at.advance()) {
     wait(tasks.located[at.at], at.parity);
     const Task task = tasks.slots[at.at].task;
     if (task.rows == 0) return;
-    arrive(tasks.begun[begun.at]);
     const MatrixLayout& m = matrix_of(job, task);
     const StageShape shape(task.task_units);
     const std::byte* from = job.args.packed + task.expert * expert_bytes + m.expert_offset +
@@ -76,6 +75,7 @@ __device__ inline void produce_weights(const ExpertsJob& job, TaskRing& tasks, S
                   from + (std::size_t{u} * m.unit_cols + col) * kUnitBytes, bytes, ring.full[stage.at],
                   policy);
       }
+      atomicAdd(&tasks.stages_begun, 1U);
     }
   }
 }
@@ -94,6 +94,9 @@ __device__ inline void produce_inputs(const ExpertsJob& job, const TaskTables& t
     const Task task = slot.task;
     if (task.rows == 0) return;
     const StageShape shape(task.task_units);
+    const std::uint16_t* rows[2] = {};
+    for (std::uint32_t i = 0; i < 2; ++i)
+      if (lane + i * kWarp < task.rows) rows[i] = slot.inputs[lane + i * kWarp];
     if (task.down && ready != task.active) {
       const std::uint32_t needed = gate_up_tasks_of(tables, task.active);
       while (load_acquire(&job.workspace.gate_up_done[task.active]) != needed) __nanosleep(20);
@@ -105,9 +108,10 @@ __device__ inline void produce_inputs(const ExpertsJob& job, const TaskTables& t
       wait(ring.empty[stage.at], stage.parity ^ 1);
       if (lane == 0) arrive_expecting(ring.full[stage.at], task.rows * bytes);
       __syncwarp();
-      for (std::uint32_t row = lane; row < task.rows; row += kWarp)
-        bulk_copy(ring.stages[stage.at].inputs + row * shape.row_stride, slot.inputs[row] + first, bytes,
-                  ring.full[stage.at], policy);
+      for (std::uint32_t i = 0; i < 2; ++i)
+        if (rows[i] != nullptr)
+          bulk_copy(ring.stages[stage.at].inputs + (lane + i * kWarp) * shape.row_stride, rows[i] + first,
+                    bytes, ring.full[stage.at], policy);
     }
   }
 }

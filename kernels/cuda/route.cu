@@ -5,73 +5,19 @@
 #include "kernels/cuda/route.h"
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/route_place.cuh"
+#include "kernels/cuda/route_block.cuh"
 
 namespace lynx::cuda {
 namespace {
 
-__device__ void clear(const RouteArgs& args, RouteShared& s, std::uint32_t block) {
-  for (std::uint32_t e = threadIdx.x; e < args.shape.experts; e += kRouteThreads) {
-    s.votes[e] = 0;
-    s.used[e] = 0;
-    s.energy[e] = 0;
-    if (block == 0) s.probability[e] = 0;
-  }
-  if (threadIdx.x < kActiveWords) s.routed[threadIdx.x] = 0;
-  if (threadIdx.x == 0) s.voters = 0;
-  if (block == 0)
-    for (std::uint32_t i = threadIdx.x; i < args.shape.experts * digits_of(args); i += kRouteThreads)
-      digits_in(args, s)[i] = 0;
-  __syncthreads();
-}
-
-// What one row does not need at once, it does between arriving at a barrier of the cluster and waiting for
-// it.
-template <int V>
+template <int V, bool kAlone>
 __global__ void __launch_bounds__(kRouteThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
   extern __shared__ __align__(16) std::byte memory[];
   RouteShared& s = *reinterpret_cast<RouteShared*>(memory);
-  const cg::cluster_group cluster = cg::this_cluster();
-  const std::uint32_t block = cluster.block_rank();
   release_dependents();
-  clear(args, s, block);
+  clear_votes(args, s, Blocks<kAlone>().rank());
   grid_dependency_wait();
-
-  Row row = this_row(args, block);
-  RowKeys<V> keys;
-  Ranked top;
-  RowMass mass;
-  if (row.live) row.votes = keys.load(row.logits, args.shape.experts, row.lane);
-  if (row.votes) {
-    if (row.lane == 0) atomicAdd(&s.voters, 1U);
-    cast_votes(args, s, row, keys, top, mass);
-  } else if (row.live && row.lane < args.shape.top_k) {
-    atomicOr(&s.routed[0], 1U << row.lane);  // see choose_for; top_k is at most 32
-  }
-  cluster.barrier_arrive();
-  if (row.votes) {
-    if (!votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
-    if (!args.shape.norm_topk_prob)
-      mass.all = args.shape.kind == RouterKind::kSigmoid
-                     ? kMassOne
-                     : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
-  }
-  cluster.barrier_wait();
-  const std::uint32_t voters = count_votes(args, s, cluster);
-  if (needs_fill(args, s, voters)) fill(args, s, cluster, row, top, mass.max, voters);
-
-  const Choice choice = choose_for(args, s, row, keys, top);
-  cluster.barrier_arrive();
-  const float weight = write_row(args, s, cluster, row, mass, choice);
-  cluster.barrier_wait();
-  const std::uint32_t totals = place_experts(args, s, cluster);
-  std::uint32_t routed = 0;
-  if (block == 0 && threadIdx.x < kWarp) routed = count_routed(s, cluster);
-  __syncwarp();
-  cluster.barrier_arrive();  // this block reads no other's memory from here on
-  write_pairs(args, s, row, choice.chosen, weight);
-  cluster.barrier_wait();
-  if (block == 0) write_totals(args, s, routed, totals);
+  route_block<V, kAlone>(args, s);
 }
 
 template <int V>
@@ -79,7 +25,8 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
   unsigned blocks = 1;
   while (blocks * kRowsPerBlock < args.plan.rows) blocks *= 2;
   const Shape shape{dim3(blocks), dim3(kRouteThreads), route_shared_bytes(args), blocks};
-  launch("route", route_kernel<V>, shape, stream, Overlap::kPrevious, args);
+  launch("route", blocks == 1 ? route_kernel<V, true> : route_kernel<V, false>, shape, stream,
+         Overlap::kPrevious, args);
 }
 
 }  // namespace

@@ -6,18 +6,26 @@
 
 namespace lynx::cuda {
 
-// Every block, for itself: where the pairs of each expert begin. Block 0 writes the list of active experts.
-// Returns A in the high half and the number of pairs in the low half.
-__device__ inline std::uint32_t place_experts(const RouteArgs& args, RouteShared& s,
-                                              const cg::cluster_group& cluster) {
-  const std::uint32_t blocks = cluster.num_blocks();
+// Where thread e's expert stands in the plan.
+struct Place {
+  bool active = false;
+  std::uint32_t index = 0;       // among the active experts
+  std::uint32_t first_pair = 0;  // in the transposed plan
+  std::uint32_t all_active = 0;  // A
+  std::uint32_t all_pairs = 0;
+};
+
+// Every block, for itself.
+template <bool kAlone>
+__device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks) {
   const std::uint32_t e = threadIdx.x;
   const std::uint32_t lane = e % kWarp;
   const std::uint32_t warps = (args.shape.experts + kWarp - 1) / kWarp;
   std::uint64_t rows = 0;
   if (e < args.shape.experts)
-    for (std::uint32_t b = 0; b < blocks; ++b)
-      rows |= std::uint64_t{*cluster.map_shared_rank(&s.used[e], b)} << (b * kRowsPerBlock);
+    for (std::uint32_t b = 0; b < blocks.count(); ++b)
+      rows |= std::uint64_t{blocks.of(s.used[e], b)} << (b * kRowsPerBlock);
+  // Pairs in the low half, experts in the high half: one scan for both.
   const std::uint32_t own = rows == 0 ? 0 : 1U << 16 | static_cast<std::uint32_t>(__popcll(rows));
   std::uint32_t sum = own;
 #pragma unroll
@@ -27,40 +35,49 @@ __device__ inline std::uint32_t place_experts(const RouteArgs& args, RouteShared
   }
   if (lane == kWarp - 1) s.scan[e / kWarp] = sum;
   __syncthreads();
-  std::uint32_t place = sum - own;
+  std::uint32_t before = sum - own;
   std::uint32_t totals = 0;
   for (std::uint32_t w = 0; w < warps; ++w) {
-    place += w < e / kWarp ? s.scan[w] : 0;
+    before += w < e / kWarp ? s.scan[w] : 0;
     totals += s.scan[w];
   }
   if (e < args.shape.experts) {
     s.rows_of[e] = rows;
-    s.start[e] = place & 0xFFFFU;
-    if (own != 0 && cluster.block_rank() == 0) {
-      args.plan.active[place >> 16] = e;
-      args.plan.offsets[place >> 16] = place & 0xFFFFU;
-    }
-  }
-  if (e == 0 && cluster.block_rank() == 0) {
-    *args.plan.count = totals >> 16;
-    args.plan.offsets[totals >> 16] = totals & 0xFFFFU;
+    s.start[e] = before & 0xFFFFU;
   }
   __syncthreads();
-  return totals;
+  return {own != 0, before >> 16, before & 0xFFFFU, totals >> 16, totals & 0xFFFFU};
 }
 
-__device__ inline void write_pairs(const RouteArgs& args, const RouteShared& s, const Row& row,
-                                   const Ranked& chosen, float weight) {
+// Block 0: the list of active experts.
+__device__ inline void write_experts(const DevicePlan& plan, const Place& place) {
+  if (place.active) {
+    plan.active[place.index] = threadIdx.x;
+    plan.offsets[place.index] = place.first_pair;
+  }
+  if (threadIdx.x == 0) {
+    *plan.count = place.all_active;
+    plan.offsets[place.all_active] = place.all_pairs;
+  }
+}
+
+// Lane's slot of the row, in both forms of the plan.
+__device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, const Row& row,
+                                  const Ranked& chosen, float weight) {
+  if (row.index < plan.rows && row.lane < plan.top_k) {
+    plan.expert_of[row.index * plan.top_k + row.lane] = chosen.expert;
+    plan.weight_of[row.index * plan.top_k + row.lane] = weight;
+  }
   if (chosen.expert == ExpertPlan::kNoExpert) return;
   const std::uint64_t rows_before = s.rows_of[chosen.expert] & ((std::uint64_t{1} << row.index) - 1);
-  const std::uint32_t place = s.start[chosen.expert] + static_cast<std::uint32_t>(__popcll(rows_before));
-  args.plan.row_of[place] = row.index;
-  args.plan.slot_of[place] = row.lane;
-  args.plan.pair_weight[place] = weight;
+  const std::uint32_t pair = s.start[chosen.expert] + static_cast<std::uint32_t>(__popcll(rows_before));
+  plan.row_of[pair] = row.index;
+  plan.slot_of[pair] = row.lane;
+  plan.pair_weight[pair] = weight;
 }
 
 __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t routed,
-                                    std::uint32_t totals) {
+                                    std::uint32_t active) {
   if (threadIdx.x >= kWarp) return;
   const std::uint32_t live = live_count(args.live_rows, args.plan.rows);
   std::uint64_t sum = 0;
@@ -76,7 +93,7 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
   remapped = __reduce_add_sync(kAllLanes, remapped);
   if (threadIdx.x != 0) return;
   *args.plan.stats = {.routed_experts = routed,
-                      .activated_experts = totals >> 16,
+                      .activated_experts = active,
                       .assignments = live * args.shape.top_k,
                       .remapped = remapped,
                       .retained_q24_sum = sum,
@@ -85,11 +102,11 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
 }
 
 // Experts of all rows' exact top-k sets. Block 0's first warp.
-__device__ inline std::uint32_t count_routed(const RouteShared& s, const cg::cluster_group& cluster) {
+template <bool kAlone>
+__device__ inline std::uint32_t count_routed(RouteShared& s, const Blocks<kAlone>& blocks) {
   std::uint32_t word = 0;
   if (threadIdx.x < kActiveWords)
-    for (std::uint32_t b = 0; b < cluster.num_blocks(); ++b)
-      word |= *cluster.map_shared_rank(&s.routed[threadIdx.x], b);
+    for (std::uint32_t b = 0; b < blocks.count(); ++b) word |= blocks.of(s.routed[threadIdx.x], b);
   return __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
 }
 

@@ -17,6 +17,32 @@ inline constexpr std::uint32_t kRowBits = (1U << kRowsPerBlock) - 1;
 inline constexpr std::uint32_t kActiveWords = kMaxRouteExperts / 32;
 static_assert(kRouteThreads >= kMaxRouteExperts, "a thread an expert");
 
+// The blocks that route together: a cluster, which meets over distributed shared memory, or one block alone.
+template <bool kAlone>
+struct Blocks {
+  cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+
+  __device__ std::uint32_t count() const { return kAlone ? 1 : cluster.num_blocks(); }
+  __device__ std::uint32_t rank() const { return kAlone ? 0 : cluster.block_rank(); }
+  template <typename T>
+  __device__ T& of(T& mine, std::uint32_t block) const {
+    return kAlone ? mine : *cluster.map_shared_rank(&mine, block);
+  }
+  __device__ void arrive() const {
+    if constexpr (!kAlone) cluster.barrier_arrive();
+  }
+  __device__ void wait() const {
+    if constexpr (kAlone)
+      __syncthreads();
+    else
+      cluster.barrier_wait();
+  }
+  __device__ void sync() const {
+    arrive();
+    wait();
+  }
+};
+
 struct RouteShared {
   std::uint32_t
       votes[kMaxRouteExperts];  // low half, bit r: row r makes the expert stay; high half: kLast votes

@@ -8,8 +8,6 @@
 
 namespace lynx::cuda {
 
-namespace cg = cooperative_groups;
-
 struct Row {
   std::uint32_t index = 0;     // in the batch
   std::uint32_t in_block = 0;  // the warp
@@ -63,21 +61,21 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
 }
 
 // Every block, for itself: A from the votes of all blocks. Returns the number of voters.
+template <bool kAlone>
 __device__ inline std::uint32_t count_votes(const RouteArgs& args, RouteShared& s,
-                                            const cg::cluster_group& cluster) {
-  const std::uint32_t blocks = cluster.num_blocks();
+                                            const Blocks<kAlone>& blocks) {
   const std::uint32_t e = threadIdx.x;
   std::uint32_t voters = 0;
-  for (std::uint32_t b = 0; b < blocks; ++b) voters += *cluster.map_shared_rank(&s.voters, b);
+  for (std::uint32_t b = 0; b < blocks.count(); ++b) voters += blocks.of(s.voters, b);
   std::uint32_t keep = 0;
   std::uint32_t last = 0;
   std::uint32_t energy = 0;
   if (e < args.shape.experts) {
-    for (std::uint32_t b = 0; b < blocks; ++b) {
-      const std::uint32_t word = *cluster.map_shared_rank(&s.votes[e], b);
+    for (std::uint32_t b = 0; b < blocks.count(); ++b) {
+      const std::uint32_t word = blocks.of(s.votes[e], b);
       keep |= word & kRowBits;
       last += __popc(word >> kRowsPerBlock);
-      if (args.policy == PolicyKind::kEnergy) energy += *cluster.map_shared_rank(&s.energy[e], b);
+      if (args.policy == PolicyKind::kEnergy) energy += blocks.of(s.energy[e], b);
     }
   }
   bool stays = keep != 0 || (last != 0 && last == voters);
@@ -96,16 +94,17 @@ __device__ inline bool needs_fill(const RouteArgs& args, const RouteShared& s, s
   return args.policy != PolicyKind::kTopKReduced && count_bits(s.active) < args.shape.top_k;
 }
 
-__device__ inline void fill(const RouteArgs& args, RouteShared& s, const cg::cluster_group& cluster,
+template <bool kAlone>
+__device__ inline void fill(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
                             const Row& row, const Ranked& top, float max, std::uint32_t voters) {
-  RouteShared& sums = *cluster.map_shared_rank(&s, 0);
+  RouteShared& sums = blocks.of(s, 0);
   if (row.votes) add_row(args, sums, row.logits, max, top, row.lane);
-  cluster.sync();
-  if (cluster.block_rank() == 0) choose_filled(args, s, voters);
-  cluster.sync();
+  blocks.sync();
+  if (blocks.rank() == 0) choose_filled(args, s, voters);
+  blocks.sync();
   if (threadIdx.x < kActiveWords) {
     const std::uint32_t word = sums.active[threadIdx.x];
-    if (cluster.block_rank() != 0) s.active[threadIdx.x] = word;
+    if (blocks.rank() != 0) s.active[threadIdx.x] = word;
   }
   __syncthreads();
 }
@@ -161,8 +160,9 @@ __device__ inline Choice choose_for(const RouteArgs& args, RouteShared& s, const
   return choice;
 }
 
-// The row's part of the plan, and of block 0's statistics. Returns the weight of lane's slot.
-__device__ inline float write_row(const RouteArgs& args, RouteShared& s, const cg::cluster_group& cluster,
+// The weight of lane's slot; and the row's part of block 0's statistics.
+template <bool kAlone>
+__device__ inline float weigh_row(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
                                   const Row& row, const RowMass& mass, const Choice& choice) {
   const std::uint32_t k = args.shape.top_k;
   float weight = 0;
@@ -173,13 +173,9 @@ __device__ inline float write_row(const RouteArgs& args, RouteShared& s, const c
   } else if (row.live && row.lane < k) {
     weight = __fdiv_rn(1.0F, static_cast<float>(k));
   }
-  if (row.index < args.plan.rows && row.lane < k) {
-    args.plan.expert_of[row.index * k + row.lane] = choice.chosen.expert;
-    args.plan.weight_of[row.index * k + row.lane] = weight;
-  }
   if (row.lane == 0) {
-    *cluster.map_shared_rank(&s.retained[row.index], 0) = retained;
-    *cluster.map_shared_rank(&s.remapped[row.index], 0) = choice.slots - choice.kept;
+    blocks.of(s.retained[row.index], 0) = retained;
+    blocks.of(s.remapped[row.index], 0) = choice.slots - choice.kept;
   }
   return weight;
 }

@@ -33,6 +33,10 @@ LYNX_HOST_DEVICE inline std::uint32_t affinity_bin(float gap, float alpha, std::
   return scaled < static_cast<float>(last) ? static_cast<std::uint32_t>(scaled) : last;
 }
 
+LYNX_HOST_DEVICE inline std::uint32_t high_product(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::uint32_t>((std::uint64_t{a} * b) >> 32);
+}
+
 // e^-gap, Q31. gap >= 0.
 LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
   if (gap == 0.0F) return kMassOne;
@@ -44,16 +48,17 @@ LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
   const auto fraction_q32 = static_cast<std::uint32_t>(halvings_q58 >> 26);
   // 2^-fraction = 2^u / 2 with u = 1 - fraction: a polynomial whose coefficients (Q32) are all positive, with
   // the ends fixed at 1 and 2; least maximum error on [0, 1], 2^-32.5.
-  const std::uint64_t u = ~fraction_q32;
-  std::uint64_t power = 93071U;
-  power = 614890U + ((power * u) >> 32);
-  power = 5765409U + ((power * u) >> 32);
-  power = 41292941U + ((power * u) >> 32);
-  power = 238391798U + ((power * u) >> 32);
-  power = 1031764711U + ((power * u) >> 32);
-  power = 2977044476U + ((power * u) >> 32);
-  power = (std::uint64_t{1} << 32) + ((power * u) >> 32);
-  return static_cast<std::uint32_t>((power + 2) >> 2) >> whole;
+  // The coefficients sum to 2^32 and u < 1, so every step but the last fits 32 bits: one multiplication each.
+  const std::uint32_t u = ~fraction_q32;
+  std::uint32_t power = 93071U;
+  power = 614890U + high_product(power, u);
+  power = 5765409U + high_product(power, u);
+  power = 41292941U + high_product(power, u);
+  power = 238391798U + high_product(power, u);
+  power = 1031764711U + high_product(power, u);
+  power = 2977044476U + high_product(power, u);
+  const std::uint64_t all = (std::uint64_t{1} << 32) + high_product(power, u);
+  return static_cast<std::uint32_t>((all + 2) >> 2) >> whole;
 }
 
 // 1 / (1 + e^-z), Q31.

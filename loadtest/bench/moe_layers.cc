@@ -46,36 +46,41 @@ MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::
   const auto plan_of = [&](std::uint32_t i) {
     return device_plan_view(plans.get() + i * plan_bytes, shape_.router(), rows);
   };
-  const auto route_layer = [&](std::uint32_t i, cudaStream_t stream) {
-    route({.logits = device_logits.get() + std::size_t{i} * rows * shape_.experts.experts,
-           .plan = plan_of(i),
-           .shape = shape_.router(),
-           .policy = policy.kind,
-           .derived = derive(shape_.router(), policy)},
-          stream);
+  const auto route_args = [&](std::uint32_t i) {
+    return RouteArgs{.logits = device_logits.get() + std::size_t{i} * rows * shape_.experts.experts,
+                     .plan = plan_of(i),
+                     .shape = shape_.router(),
+                     .policy = policy.kind,
+                     .derived = derive(shape_.router(), policy)};
   };
+  const auto experts_args = [&](std::uint32_t i) {
+    return ExpertsArgs{.out = out_.get(),
+                       .out_stride = shape_.experts.hidden,
+                       .x = x_.get(),
+                       .x_stride = shape_.experts.hidden,
+                       .packed = weights_.get() + i % layers_ * layer_bytes(),
+                       .shape = shape_.experts,
+                       .plan = plan_of(i),
+                       .workspace = workspace_.get()};
+  };
+  const auto per_layer = [&](auto&& layer) {
+    const auto all_layers = [&](cudaStream_t stream) {
+      for (std::uint32_t i = 0; i < count; ++i) layer(i, stream);
+    };
+    return graph_microseconds(all_layers, kReplays) / count;
+  };
+  const auto route_layer = [&](std::uint32_t i, cudaStream_t stream) { route(route_args(i), stream); };
   const auto run_experts = [&](std::uint32_t i, cudaStream_t stream) {
-    experts_add({.out = out_.get(),
-                 .out_stride = shape_.experts.hidden,
-                 .x = x_.get(),
-                 .x_stride = shape_.experts.hidden,
-                 .packed = weights_.get() + i % layers_ * layer_bytes(),
-                 .shape = shape_.experts,
-                 .plan = plan_of(i),
-                 .workspace = workspace_.get()},
-                stream);
+    experts_add(experts_args(i), stream);
   };
-  const auto per_layer = [&](auto&&... parts) {
-    return graph_microseconds(
-               [&](cudaStream_t stream) {
-                 for (std::uint32_t i = 0; i < count; ++i) (parts(i, stream), ...);
-               },
-               kReplays) /
-           count;
+  const auto both = [&](std::uint32_t i, cudaStream_t stream) {
+    route_layer(i, stream);
+    run_experts(i, stream);
   };
-  MoeTimes times{.layer_us = per_layer(route_layer, run_experts),
-                 .route_us = per_layer(route_layer),
-                 .experts_us = per_layer(run_experts)};
+  MoeTimes times;
+  times.route_us = per_layer(route_layer);
+  times.experts_us = per_layer(run_experts);
+  times.layer_us = per_layer(both);
   for (std::uint32_t i = 0; i < count; ++i) {
     DevicePlanStats stats;
     require(cudaMemcpy(&stats, plan_of(i).stats, sizeof(stats), cudaMemcpyDeviceToHost), "cudaMemcpy");

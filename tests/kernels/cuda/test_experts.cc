@@ -203,6 +203,19 @@ TEST_F(CudaExperts, EmptySlotsOfReducedRows) {
   expect_close(layer, 8, batch_of(shape, 8, 9, 1, PolicyKind::kTopKReduced));
 }
 
+TEST_F(CudaExperts, EveryPolicy) {
+  const ExpertShape shape{64, 64, 32};
+  const Layer layer(shape, 5);
+  for (const PolicyKind kind :
+       {PolicyKind::kLynx, PolicyKind::kShare, PolicyKind::kEnergy, PolicyKind::kOea, PolicyKind::kXshare})
+    for (std::uint32_t rows = 1; rows <= 16; ++rows) {
+      RoutingCase c = batch_of(shape, 8, rows, rows, kind);
+      if (rows > 4) c.live[rows - 1] = 0;
+      if (rows > 6) c.exact.assign(rows, 0), c.exact[1] = 1;
+      expect_close(layer, 8, c);
+    }
+}
+
 // A row gives the same bits alone, in any batch, and in prefill.
 TEST_F(CudaExperts, RowInvariance) {
   const ExpertShape shape{8, 320, 224};
