@@ -32,6 +32,8 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
 }  // namespace
 
 void route(const RouteArgs& args, cudaStream_t stream) {
+  if (const Status status = check_route(args.shape, args.policy); !status.ok())
+    throw std::runtime_error("routing on the device: " + status.error().message);
   const std::uint32_t words = (args.shape.experts + 31) / 32;
   if (words <= 2) return launch_route<2>(args, stream);
   if (words <= 4) return launch_route<4>(args, stream);

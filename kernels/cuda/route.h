@@ -29,7 +29,7 @@ struct RouteArgs {
 // At start-up: the error names the field that these kernels do not cover.
 Status check_route(const RouterShape& shape, PolicyKind policy = PolicyKind::kOff);
 
-// One launch for B <= kMaxRouteRows, any policy.
+// One launch for B <= kMaxRouteRows. Throws std::runtime_error for a policy that check_route refuses.
 void route(const RouteArgs& args, cudaStream_t stream);
 
 // Any B, policy off (args.policy and exact are not looked at); two launches.
