@@ -2,10 +2,11 @@
 // a KvAck.
 //
 // When the bytes of a push are their owner's again: done() is called only when UCX's send request is
-// terminal (over shared memory also a second after a forced close that UCX never finishes). Over TCP and shared memory the rendezvous itself runs in active messages (RNDV_SCHEME=am), so
-// that this process alone reads its bytes, inside progress(). A peer that was stopped and wakes up after
-// done() finds a closed connection, not our memory. For the same reason shared memory runs without single
-// copy (cma), where the peer reads our memory whenever it likes.
+// terminal (over shared memory also a second after a forced close that UCX never finishes). Over TCP and
+// shared memory the rendezvous itself runs in active messages (RNDV_SCHEME=am), so that this process alone
+// reads its bytes, inside progress(). A peer that was stopped and wakes up after done() finds a closed
+// connection, not our memory. For the same reason shared memory runs without single copy (cma), where the
+// peer reads our memory whenever it likes.
 //
 // How a lost peer shows:
 //   dead     TCP resets in milliseconds; over shared memory a probe every `keepalive` finds out
