@@ -27,6 +27,9 @@ const MoeShape kQwen2{"qwen2-57b-a14b", {64, 3584, 2560}, 8};
 const MoeShape kMixtral{"mixtral-8x7b", {8, 4096, 14336}, 2};
 const MoeShape kDeepseek{"deepseek-v2-lite", {64, 2048, 1408}, 6};
 
+constexpr PolicyKind kPolicies[] = {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare,
+                                    PolicyKind::kEnergy};
+
 struct KernelFlags {
   std::string logits = "tests/kernels/lynx/data/router_logits_6x64x64.f16";
   std::vector<std::string> only;  // models
@@ -150,7 +153,7 @@ void measure_forced(Report& report, const MoeLayers& layers, std::uint32_t rows,
 
 void measure_recorded(Report& report, const MoeLayers& layers, const RecordedLogits& recorded) {
   for (const std::uint32_t rows : {4U, 16U, 32U})
-    for (const PolicyKind kind : {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare}) {
+    for (const PolicyKind kind : kPolicies) {
       const MoeTimes t = layers.measure(recorded_batches(recorded, rows), rows, {.kind = kind});
       report.add(layers.shape(), "recorded_" + std::string(to_string(kind)), rows, t, "");
     }
@@ -159,7 +162,7 @@ void measure_recorded(Report& report, const MoeLayers& layers, const RecordedLog
 void measure_routing(Report& report, const MoeLayers& layers) {
   const MoeShape& shape = layers.shape();
   for (const std::uint32_t rows : {1U, 4U, 16U, 64U})
-    for (const PolicyKind kind : {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare}) {
+    for (const PolicyKind kind : kPolicies) {
       const Logits logits = random_logits(shape, rows, shape.experts.experts, 4);
       const double us = layers.measure(logits, rows, {.kind = kind}).route_us;
       report.add({.name = "route.n" + std::to_string(shape.experts.experts) + "." +

@@ -5,7 +5,31 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/bench/recorded_logits.h"
+
 namespace lynx {
+namespace {
+
+constexpr std::uint32_t kReplayedLayers = 24;
+
+// Neighbours in a recording are pieces of one document: so a batch, and the first rows of one, takes
+// sequences far apart.
+ReplayedLogits recorded_batches(const RecordedLogits& recorded, std::uint32_t rows) {
+  constexpr std::size_t kStride = 77;  // shares no factor with the number of sequences of a recording
+  constexpr std::uint32_t kLargestBatch = 64;
+  ReplayedLogits replay{.layers = kReplayedLayers, .rows = std::max(rows, kLargestBatch), .values = {}};
+  for (std::size_t layer = 0; layer < kReplayedLayers; ++layer) {
+    for (std::size_t r = 0; r < replay.rows; ++r) {
+      const std::size_t pass = layer / recorded.layers;
+      const auto row = recorded.row(layer % recorded.layers, (r * kStride + pass) % recorded.sequences,
+                                    pass * 7 % recorded.positions);
+      replay.values.insert(replay.values.end(), row.begin(), row.end());
+    }
+  }
+  return replay;
+}
+
+}  // namespace
 
 void ModelFlags::add_to(CLI::App& app) {
   app.add_option("--model", folder, "Hugging Face folder")->capture_default_str();
@@ -15,6 +39,8 @@ void ModelFlags::add_to(CLI::App& app) {
   app.add_option("--kv-dtype", kv_dtype, "of the KV cache")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  app.add_option("--router-logits", router_logits,
+                 "route decode steps by this recording, .npz or .f16, of as many experts as the model has");
   app.add_option("--device", device, "what computes")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
@@ -28,6 +54,8 @@ std::unique_ptr<Model> ModelFlags::load(std::uint32_t rows, std::uint32_t logit_
   options.max_logit_rows = logit_rows;
   options.backend.threads = threads;
   options.load_format = load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
+  if (!router_logits.empty())
+    options.replay = recorded_batches(read_recorded_logits(router_logits), logit_rows);
   return load_model(folder, options);
 }
 

@@ -19,6 +19,7 @@ struct ModelFlags {
   std::string folder = "deploy/model";
   std::string load_format = "safetensors";
   std::string kv_dtype = "f32";
+  std::string router_logits;  // a recording to route decode steps by, or none
   std::string device = "cpu";
   unsigned threads = 2;
 

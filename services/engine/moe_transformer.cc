@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
+#include <string>
 
 #include "common/core/check.h"
 #include "common/core/log.h"
@@ -34,6 +36,7 @@ class MoeTransformer final : public Model {
         policy_(options.policy),
         backend_(std::move(backend)),
         weights_(load_weights(config, source, *backend_)) {
+    load_replay(options.replay);
     reserve(options.max_rows, options.max_logit_rows);
     Fingerprint hash;
     for (const std::uint32_t size :
@@ -67,6 +70,7 @@ class MoeTransformer final : public Model {
   }
 
  private:
+  void load_replay(const ReplayedLogits& replay);
   void reserve(std::uint32_t rows, std::uint32_t logit_rows);
   void check(const StepBatch& batch) const;
   void forward_rows(const StepShape& shape);
@@ -75,10 +79,26 @@ class MoeTransformer final : public Model {
   const PolicyKind policy_;
   const std::unique_ptr<Backend> backend_;
   const MoeWeights weights_;
+  std::vector<Tensor> replayed_;  // [rows, E] each; empty but for benchmarks
   std::uint64_t fingerprint_ = 0;
   Activations act_;
   std::unique_ptr<RoutingPlans> plans_;
 };
+
+void MoeTransformer::load_replay(const ReplayedLogits& replay) {
+  const std::size_t entry = std::size_t{replay.rows} * config_.router.experts;
+  if (replay.values.size() != replay.layers * entry)
+    throw std::runtime_error("router logits to replay: expected rows of " +
+                             std::to_string(config_.router.experts) + " experts, as the model has");
+  for (std::uint32_t i = 0; i < replay.layers; ++i) {
+    const HostTensor tensor{.name = "replayed router logits",
+                            .dtype = Dtype::kF32,
+                            .shape = {replay.rows, config_.router.experts},
+                            .bytes = std::as_bytes(std::span(replay.values).subspan(i * entry, entry)),
+                            .owner = nullptr};
+    replayed_.push_back(backend_->upload(tensor, Dtype::kF32));
+  }
+}
 
 void MoeTransformer::launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) {
   check(batch);
@@ -108,6 +128,8 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
   const TensorView v = qkv.columns(q_size + kv_size, kv_size);   // [T, Hkv D]
   const TensorView attended = act_.attended.view.first_rows(t);  // [T, Hq D]
   const TensorView router = act_.router.view.first_rows(t);      // [T, E]
+  const Tensor* const replayed =
+      !replayed_.empty() && t <= replayed_[0].view.rows ? replayed_.data() : nullptr;
 
   backend_->embed(x, weights_.embedding.view);
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
@@ -121,7 +143,8 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
 
     backend_->rms_norm(normed, x, w.mlp_norm.view, eps);
     backend_->matmul(router, normed, *w.router);
-    backend_->route(*plans_, layer, router);
+    backend_->route(*plans_, layer,
+                    replayed == nullptr ? router : replayed[layer % replayed_.size()].view.first_rows(t));
     backend_->experts_add(x, normed, *w.experts, *plans_, layer);
   }
   if (shape.logit_rows == 0) return;

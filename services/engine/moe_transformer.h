@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/kv/page_layout.h"
 #include "kernels/backend.h"
@@ -16,6 +17,14 @@ enum class LoadFormat : std::uint8_t {
   kDummy,  // config.json and random weights: for speed work on models that are not there
 };
 
+// Router logits recorded from another model, for speed work: random weights have a random router, which
+// spreads a batch over more experts than a trained one. Steps of up to `rows` rows route by them.
+struct ReplayedLogits {
+  std::uint32_t layers = 0;   // layer i of the model takes entry i mod layers
+  std::uint32_t rows = 0;     // 0: nothing is replayed
+  std::vector<float> values;  // [layers, rows, E]
+};
+
 struct ModelOptions {
   BackendOptions backend;
   LoadFormat load_format = LoadFormat::kSafetensors;
@@ -24,6 +33,7 @@ struct ModelOptions {
   std::uint32_t max_rows = 16;
   std::uint32_t max_logit_rows = 16;
   PolicyKind policy = PolicyKind::kOff;  // of the decode steps that are to come: refused now or not at all
+  ReplayedLogits replay;
 };
 
 // Reads, checks and packs everything; the files are closed when it returns. Throws std::runtime_error "file:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "kernels/lynx/reference.h"
 #include "services/engine/kv_cache.h"
 #include "services/engine/model_config.h"
 #include "tests/support/paths.h"
@@ -98,6 +99,26 @@ TEST(MoeTransformer, ExactRowsKeepTheirExperts) {
   };
   EXPECT_EQ(row(mixed, 5), row(off, 5));
   EXPECT_NE(mixed.logits, off.logits);
+}
+
+TEST(MoeTransformer, ReplayedLogitsDecideTheRouting) {
+  ModelOptions options;
+  options.replay = {.layers = 2, .rows = kRows, .values = std::vector<float>(2 * kRows * 16)};
+  for (std::size_t i = 0; i < options.replay.values.size(); ++i)
+    options.replay.values[i] = static_cast<float>((i * 2654435761U) % 1000) / 250.0F;
+  DummyTensors source(1);
+  const auto model = make_model(small_config(), source, make_backend({"cpu", 2}), options);
+  Batch batch(*model);
+  batch.run(*model, PolicyKind::kLynx);
+  const std::vector<std::uint8_t> live(kRows, 1);
+  for (std::uint32_t layer = 0; layer < 3; ++layer) {
+    const auto logits = std::span(options.replay.values).subspan(layer % 2 * kRows * 16, kRows * 16);
+    ExpertPlan want, got;
+    route_reference(want, logits, small_config().router, {.kind = PolicyKind::kLynx}, {live, {}});
+    model->read_plan(layer, got);
+    EXPECT_EQ(got.experts, want.experts) << "layer " << layer;
+    EXPECT_EQ(got.weights, want.weights);
+  }
 }
 
 TEST(MoeTransformer, ObserverSeesEachLayersKvInOrder) {
