@@ -31,7 +31,9 @@ std::vector<Case> cases() {
 }
 
 std::unique_ptr<Model> load(const Case& c, unsigned threads = 2) {
-  return load_model(c.model, {{"cpu", threads}});
+  ModelOptions options;
+  options.backend = {"cpu", threads};
+  return load_model(c.model, options);
 }
 
 double relative_error(const float* got, const float* want, std::size_t n) {
