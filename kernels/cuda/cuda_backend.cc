@@ -9,6 +9,13 @@
 #include "kernels/cuda/route.h"
 
 namespace lynx::cuda {
+namespace {
+
+// Of all sizes under a few policies. A policy whose settings change by the step would otherwise fill the
+// memory with captured steps.
+constexpr std::size_t kMostGraphs = 64;
+
+}  // namespace
 
 // Few sizes, so that few graphs are captured; close enough together that little is padded.
 std::uint32_t decode_bucket(std::uint32_t rows) {
@@ -144,6 +151,7 @@ void CudaBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
 void CudaBackend::repeat(const GraphKey& key, const Operations& operations) {
   auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const auto& g) { return g.first == key; });
   if (found == graphs_.end()) {
+    if (graphs_.size() == kMostGraphs) graphs_.erase(graphs_.begin());  // the oldest
     Capture capture(stream_.get());
     operations(step_.shape);
     found = graphs_.emplace(graphs_.end(), key, capture.finish());
