@@ -90,6 +90,9 @@ struct ExpertPlan {
   std::uint32_t top_k = 0;             // slots per row; top_k_reduced leaves trailing slots kNoExpert
   std::vector<std::uint32_t> experts;  // [B, k] by falling original logit
   std::vector<float> weights;          // [B, k]
+  // What each row kept of its exact top-k; padding and rows with a NaN: all of it.
+  std::vector<std::uint32_t> row_kept;      // [B] experts
+  std::vector<std::uint32_t> row_mass_q24;  // [B] probability, in units of 2^-24
   // The transposed form that an expert kernel reads: for active expert i, rows are
   // row_of[offsets[i] .. offsets[i+1]) and slot_of names the slot within the row.
   std::vector<std::uint32_t> active;   // [A] ascending

@@ -102,6 +102,8 @@ void route_voter(ExpertPlan& plan, const Workspace& w, std::uint32_t r, const Ro
                                              : refill(s.row(r), s.top_of(r), w.active, s.active, chosen);
   const std::uint32_t retained =
       weigh(s.shape, s.row(r), s.top_of(r), chosen, kept, std::span(plan.weights).subspan(first, slots));
+  plan.row_kept[r] = kept;
+  plan.row_mass_q24[r] = retained;
   plan.stats.remapped += slots - kept;
   plan.stats.retained_mass_min = std::min(plan.stats.retained_mass_min, retained / 16777216.0);
   retained_q24 += retained;
@@ -184,6 +186,8 @@ void route_reference(ExpertPlan& plan, std::span<const float> logits, const Rout
   plan.top_k = shape.top_k;
   plan.experts.assign(std::size_t{plan.rows} * shape.top_k, ExpertPlan::kNoExpert);
   plan.weights.assign(std::size_t{plan.rows} * shape.top_k, 0.0F);
+  plan.row_kept.assign(plan.rows, shape.top_k);
+  plan.row_mass_q24.assign(plan.rows, 1U << 24);
   plan.stats = {};
   route_rows(plan, w, policy.kind, rows);
   plan.stats.routed_experts = count_routed(w, plan, rows);
