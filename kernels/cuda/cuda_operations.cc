@@ -151,6 +151,8 @@ void CudaBackend::read_plan(const RoutingPlans& plans, std::uint32_t layer, Expe
   fetch(out.offsets, plan.offsets, std::size_t{active_count[0]} + 1);
   fetch(out.row_of, plan.row_of, out.offsets.back());
   fetch(out.slot_of, plan.slot_of, out.offsets.back());
+  out.row_kept.clear();  // what each row kept stays on the device
+  out.row_mass_q24.clear();
   out.stats = to_plan_stats(from.host_stats.at<DevicePlanStats>(0)[layer]);
 }
 

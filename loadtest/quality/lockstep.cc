@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 #include "common/core/check.h"
 
@@ -89,6 +90,8 @@ class Lockstep {
     const double k = exact_.model().config().router.top_k;
     for (std::uint32_t l = 0; l < layers_; ++l) {
       exact_.model().read_plan(l, routing_);
+      if (routing_.row_mass_q24.size() < sums.size())
+        throw std::runtime_error("--device: this one does not report what each row kept; take cpu");
       out_.routed[l] += routing_.stats.routed_experts;
       out_.activated[l] += routing_.stats.activated_experts;
       for (std::size_t r = 0; r < sums.size(); ++r) {
