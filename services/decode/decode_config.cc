@@ -25,6 +25,11 @@ void DecodeConfig::describe(ConfigFields& f) {
   f.field("share", &share, "share: c, an expert stays if some row gives it c/k of its own mass");
   f.field("keep", &keep, "oea, top_k_reduced: ranks of each row that stay");
   f.field("budget", &budget, "xshare: experts of a batch; 0 = half");
+  f.field("energy", &energy, "energy: factor of the threshold; 1 = the rule");
+  f.field("drift_every", &drift_every,
+          "decode steps from one look at the exact model to the next, one row each; 0 = none");
+  f.field("drift_limit", &drift_limit,
+          "nats per token by which remapping may move the distribution before the policy is tightened");
 }
 
 void DecodeConfig::validate() const {
@@ -37,6 +42,8 @@ void DecodeConfig::validate() const {
   check(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
   check(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
   check(keep > 0, "lynx.keep", "must be above 0");
+  check(energy > 0 && energy <= kMaxEnergy, "lynx.energy", "must be above 0, up to 64");
+  check(drift_limit > 0 && drift_limit <= 100, "lynx.drift_limit", "must be above 0, up to 100");
 }
 
 RoutePolicy DecodeConfig::route_policy() const {
@@ -47,8 +54,11 @@ RoutePolicy DecodeConfig::route_policy() const {
   out.share = static_cast<float>(share);
   out.keep = keep;
   out.budget = budget;
+  out.energy = static_cast<float>(energy);
   return out;
 }
+
+DriftLimits DecodeConfig::drift() const { return {drift_every, static_cast<float>(drift_limit)}; }
 
 DecodeSettings DecodeConfig::settings() const { return {max_batch + max_waiting, lease_timeout}; }
 

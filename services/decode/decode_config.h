@@ -5,6 +5,7 @@
 
 #include "kernels/lynx/policy.h"
 #include "services/decode/decode_service.h"
+#include "services/engine/drift_guard.h"
 #include "services/worker/worker_config.h"
 
 namespace lynx {
@@ -21,10 +22,14 @@ struct DecodeConfig {
   double share = RoutePolicy{}.share;
   std::uint32_t keep = RoutePolicy{}.keep;
   std::uint32_t budget = 0;
+  double energy = RoutePolicy{}.energy;
+  std::uint32_t drift_every = 256;
+  double drift_limit = DriftLimits{}.kl;
 
   void describe(ConfigFields& fields);
   void validate() const;             // throws ConfigError naming the field
   RoutePolicy route_policy() const;  // after validate()
+  DriftLimits drift() const;
   DecodeSettings settings() const;
 };
 

@@ -12,6 +12,7 @@ int run_decode(const DecodeConfig& config) {
   plan.config = config.worker;
   plan.engine.limits.max_batch = config.max_batch;
   plan.engine.policy = config.route_policy();
+  plan.engine.drift = config.drift();
   plan.step_rows = config.max_batch;
   plan.make_role = [&config](const RoleContext& context) {
     auto service = std::make_unique<DecodeService>(config.settings(), context.parts, context.registry);

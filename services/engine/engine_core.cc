@@ -47,7 +47,8 @@ EngineCore::EngineCore(const EngineConfig& config, Model& model, KvCache& cache,
       metrics_(metrics),
       emit_(std::move(emit)),
       scheduler_(config.limits),
-      runner_(model, cache, config.policy) {}
+      runner_(model, cache, config.policy),
+      guard_(config.drift, config.policy, model.config().router) {}
 
 EngineCore::~EngineCore() {
   if (!flight_) return;
@@ -107,6 +108,7 @@ void EngineCore::launch() {
   if (config_.report_layers && plan.phase == Phase::kPrefill)
     flight->reporter = std::make_unique<LayerReporter>(plan, clock_, emit_);
   try {
+    if (plan.phase == Phase::kDecode && guard_.samples_step(done.sequences)) runner_.shadow(plan, steps_);
     runner_.launch(plan, flight->reporter.get());
     flight_ = std::move(flight);
   } catch (const std::exception& e) {
@@ -135,6 +137,7 @@ void EngineCore::collect(Flight& flight) {
     done.rows = outcome.rows;
     metrics_.observe_step(flight.plan.phase, done.sequences, outcome, model_.config().expert_bytes(),
                           seconds(clock_.now() - done.started));
+    if (outcome.drift) watch(*outcome.drift);
     for (const SequenceId id : std::exchange(cancelled_, {})) end(id, {ErrorCode::kCancelled, "cancelled"});
     for (SampledRow& row : outcome.sampled)
       if (scheduler_.find(row.sequence) != nullptr) settle(std::move(row), done);
@@ -150,6 +153,18 @@ void EngineCore::end_batch(const Flight& flight, const std::exception& why) {
   for (const SequenceId id : flight.batch)
     end(id, {ErrorCode::kInternal, std::string("the step failed: ") + why.what()});
   if (dynamic_cast<const DeviceLost*>(&why) != nullptr) lost_ = std::current_exception();
+}
+
+void EngineCore::watch(const DriftSample& drift) {
+  const std::uint32_t before = guard_.level();
+  if (guard_.observe(drift)) {
+    runner_.set_policy(guard_.policy());
+    log::warn(
+        "drift of {:.3f} nats per token against a limit of {:.3f}: routing policy {} {} (step {} of {})",
+        guard_.judged_kl(), config_.drift.kl, to_string(config_.policy.kind),
+        guard_.level() > before ? "tightened" : "relaxed", guard_.level(), kDriftLevels);
+  }
+  metrics_.observe_drift(drift, guard_.level());
 }
 
 void EngineCore::settle(SampledRow row, StepDone& done) {

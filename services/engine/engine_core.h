@@ -21,8 +21,9 @@ namespace lynx {
 
 struct EngineConfig {
   BatchLimits limits;
-  RoutePolicy policy;          // of decode steps
+  RoutePolicy policy;          // of decode steps, as configured; the drift guard may tighten it
   bool report_layers = false;  // prefill worker: a LayerDone after every layer of a prefill step
+  DriftLimits drift = {};
 };
 
 // One thread. Everything handed in outlives it.
@@ -50,6 +51,7 @@ class EngineCore {
   StepDone land();
   void collect(Flight& flight);
   void settle(SampledRow row, StepDone& done);
+  void watch(const DriftSample& drift);
   void end(SequenceId id, Status why);
   void end_batch(const Flight& flight, const std::exception& why);
 
@@ -62,6 +64,7 @@ class EngineCore {
   const Emit emit_;
   BatchScheduler scheduler_;
   StepRunner runner_;
+  DriftGuard guard_;
   std::vector<SequenceEnded> ended_;  // to be reported with the next StepDone
   std::unique_ptr<Flight> flight_;
   std::set<SequenceId> cancelled_;  // of the flight: they end when it lands

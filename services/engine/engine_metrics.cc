@@ -30,7 +30,17 @@ EngineMetrics::EngineMetrics(MetricsRegistry& registry)
       bytes_avoided_(registry.counter(kBytes, kBytesHelp, {{"kind", "avoided"}})),
       assignments_(registry.counter("assignments_total", "Token-to-expert assignments")),
       remapped_(registry.counter("remapped_assignments_total",
-                                 "Assignments moved onto an expert outside the row's top-k")) {
+                                 "Assignments moved onto an expert outside the row's top-k")),
+      drift_kl_(
+          registry.histogram("drift_kl",
+                             "Divergence in nats of the served distribution from the exact model's, one "
+                             "row of a sampled decode step",
+                             {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10})),
+      drift_flips_(registry.counter(
+          "drift_flips_total", "Sampled rows whose most likely token is another than the exact model's")),
+      drift_level_(registry.gauge("drift_tightening",
+                                  "Steps by which the drift guard has tightened the routing policy; 0 = as "
+                                  "configured")) {
   for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
     const Labels labels{{"phase", phase == Phase::kPrefill ? "prefill" : "decode"}};
     ByPhase& by = phases_[static_cast<std::size_t>(phase)];
@@ -59,6 +69,12 @@ void EngineMetrics::observe_step(Phase phase, std::uint32_t sequences, const Ste
     of_layer(i).activated->Increment(layer.activated_experts);
     retained_mass_.Observe(layer.retained_mass_sum / outcome.rows);
   }
+}
+
+void EngineMetrics::observe_drift(const DriftSample& sample, std::uint32_t level) {
+  drift_kl_.Observe(sample.kl);
+  if (sample.flipped) drift_flips_.Increment();
+  drift_level_.Set(level);
 }
 
 // Sums and not histograms: a large model has a hundred layers, and each would cost sixty series.

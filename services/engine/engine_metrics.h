@@ -18,6 +18,7 @@ class EngineMetrics {
   // expert_bytes: of one expert in one layer.
   void observe_step(Phase phase, std::uint32_t sequences, const StepOutcome& outcome,
                     std::size_t expert_bytes, double seconds);
+  void observe_drift(const DriftSample& sample, std::uint32_t level);
 
  private:
   struct ByPhase {
@@ -45,6 +46,9 @@ class EngineMetrics {
   prometheus::Counter& bytes_avoided_;
   prometheus::Counter& assignments_;
   prometheus::Counter& remapped_;
+  prometheus::Histogram& drift_kl_;
+  prometheus::Counter& drift_flips_;
+  prometheus::Gauge& drift_level_;
 };
 
 }  // namespace lynx

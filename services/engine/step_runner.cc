@@ -12,6 +12,23 @@ void StepRunner::launch(const StepPlan& plan, LayerObserver* observer) {
   model_.launch(batch_of(plan), cache_, observer);
 }
 
+void StepRunner::shadow(const StepPlan& plan, std::uint64_t turn) {
+  std::vector<const Sequence*> candidates;
+  for (const auto& [sequence, rows] : plan.slices)
+    if (!sequence->sampling.exact && rows == 1 && sequence->uncached() == 1) candidates.push_back(sequence);
+  if (candidates.empty()) return;
+  const Sequence& sequence = *candidates[turn % candidates.size()];
+  const SequenceRows own{0, 1, sequence.cached, sequence.blocks};
+  const std::uint32_t row = 0;
+  StepBatch batch;
+  batch.tokens = std::span(sequence.tokens).subspan(sequence.cached, 1);
+  batch.sequences = {&own, 1};
+  batch.logit_rows = {&row, 1};
+  batch.decode = true;
+  model_.forward(batch, cache_, shadow_, nullptr);
+  shadowed_ = sequence.id;
+}
+
 StepOutcome StepRunner::collect(const StepPlan& plan) {
   model_.collect(result_);
   StepOutcome outcome;
@@ -37,6 +54,7 @@ void StepRunner::lay_out(const StepPlan& plan) {
     if (rows != sequence->uncached()) continue;
     logit_rows_.push_back(static_cast<std::uint32_t>(tokens_.size()) - 1);
     sampling_.push_back(sampling_of(*sequence));
+    if (sequence->id == shadowed_) sampling_.back().on_device = false;  // its logits are compared
   }
 }
 
@@ -71,6 +89,7 @@ void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
   for (const auto& [sequence, rows] : plan.slices) {
     sequence->cached += rows;
     if (sequence->uncached() != 0) continue;
+    if (sequence->id == shadowed_) outcome.drift = drift_of(*row, logits);
     Result<SampledTokenData> token = sample(*sequence, *row++, logits);
     if (token) {
       sequence->tokens.push_back(token->token);
@@ -79,6 +98,14 @@ void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
     }
     outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token)});
   }
+  shadowed_ = kNobody;
+}
+
+std::optional<DriftSample> StepRunner::drift_of(const RowSample& row, std::span<const float> logits) const {
+  const std::size_t vocab = model_.config().vocab;
+  if (row.state != RowSample::State::kLogits || logits.size() < vocab || shadow_.logits.size() != vocab)
+    return std::nullopt;
+  return compare_logits(shadow_.logits, logits.first(vocab));
 }
 
 // The device draws what depends on this row's logits alone; the rest, and whoever wants to see

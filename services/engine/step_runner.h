@@ -38,9 +38,16 @@ class StepRunner {
   // Both throw what the model throws (memory, the device); the sequences are then unchanged, and the step is
   // over. In between, plan, its sequences and the observer stay as they are.
   void launch(const StepPlan& plan, LayerObserver* observer);
+  // Right before the launch of a decode step: computes one of its rows alone, with all its experts; `turn`
+  // picks it from those that do not ask for exactness. The step writes that row's KV anew. collect() then
+  // tells how far the two are apart.
+  void shadow(const StepPlan& plan, std::uint64_t turn);
+  void set_policy(const RoutePolicy& policy) { policy_ = policy; }  // from the next launch on
   StepOutcome collect(const StepPlan& plan);
 
  private:
+  static constexpr SequenceId kNobody = ~SequenceId{0};
+
   void lay_out(const StepPlan& plan);
   StepBatch batch_of(const StepPlan& plan) const;
   StepWork work_of(const StepPlan& plan) const;
@@ -48,10 +55,11 @@ class StepRunner {
   RowSampling sampling_of(const Sequence& sequence) const;
   Result<SampledTokenData> sample(const Sequence& sequence, const RowSample& row,
                                   std::span<const float>& logits);
+  std::optional<DriftSample> drift_of(const RowSample& row, std::span<const float> logits) const;
 
   Model& model_;
   KvCache& cache_;
-  const RoutePolicy policy_;
+  RoutePolicy policy_;
   Sampler sampler_;
   StepResult result_;
   std::vector<TokenId> tokens_;  // [T]
@@ -59,6 +67,8 @@ class StepRunner {
   std::vector<std::uint32_t> logit_rows_;  // [R]
   std::vector<std::uint8_t> exact_;        // [T]
   std::vector<RowSampling> sampling_;      // [R]
+  StepResult shadow_;
+  SequenceId shadowed_ = kNobody;  // of the step under way
 };
 
 }  // namespace lynx
