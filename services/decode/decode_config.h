@@ -24,7 +24,7 @@ struct DecodeConfig {
   std::uint32_t budget = 0;
   double energy = RoutePolicy{}.energy;
   std::uint32_t drift_every = 256;
-  double drift_limit = DriftLimits{}.kl;
+  double drift_limit = 0.5;
 
   void describe(ConfigFields& fields);
   void validate() const;             // throws ConfigError naming the field

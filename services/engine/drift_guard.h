@@ -13,7 +13,7 @@ namespace lynx {
 
 struct DriftLimits {
   std::uint32_t sample_every = 0;  // decode steps that remap; 0 = never
-  float kl = 0.3F;                 // nats per token, mean of recent samples
+  float kl = 0.5F;                 // nats per token, mean of recent samples
 };
 
 struct DriftSample {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "services/engine/drift_guard.h"
 #include "services/engine/kv_cache.h"
 #include "services/engine/model.h"
 #include "services/engine/sampler.h"
@@ -26,6 +28,7 @@ struct StepOutcome {
   std::uint32_t rows = 0;
   std::uint32_t computed_rows = 0;  // padding included
   StepWork work;
+  std::optional<DriftSample> drift;  // of the row that was shadowed
 };
 
 // Engine thread. The model and the cache outlive it.
