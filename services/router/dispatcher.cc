@@ -10,6 +10,8 @@ namespace lynx {
 namespace {
 
 constexpr std::chrono::milliseconds kSweepPeriod{100};  // of what is not worth doing on every tick
+// A worker that is refused asks again every few seconds: one that does not has gone.
+constexpr std::chrono::seconds kRefusalStands{10};
 
 std::vector<std::uint64_t> limits_of(const std::vector<SloClass>& classes) {
   std::vector<std::uint64_t> limits;
@@ -150,14 +152,16 @@ void Dispatcher::fail_all(const ApiError& error) {
 }
 
 Status Dispatcher::check_worker(const WorkerInfo& info) {
-  Status status = workers_.check(info, clock_.now());
-  if (!status && status.error().code == ErrorCode::kIncompatible) last_refusal_ = status.error().message;
+  const auto now = clock_.now();
+  Status status = workers_.check(info, now);
+  if (!status && status.error().code == ErrorCode::kIncompatible)
+    last_refusal_ = {status.error().message, now + kRefusalStands};
   return status;
 }
 
 std::string Dispatcher::why_not_ready() const {
   std::string why = workers_.explain_no_pair();
-  if (!last_refusal_.empty()) why += "; refused: " + last_refusal_;
+  if (clock_.now() < last_refusal_.until) why += "; refused: " + last_refusal_.message;
   return why;
 }
 
@@ -168,7 +172,7 @@ std::optional<WorkerId> Dispatcher::worker_up(WorkerId id, WorkerInfo info) {
   log::info("{} worker '{}' incarnation {:x} is up: {}", to_string(info.role), info.name, info.incarnation,
             to_string(info.fingerprint));
   workers_.add(id, std::move(info), clock_.now());
-  if (ready()) last_refusal_.clear();
+  if (ready()) last_refusal_ = {};
   if (!ready()) log::warn("not ready: {}", why_not_ready());
   pump();
   return replaced;

@@ -103,7 +103,11 @@ class Dispatcher {
   FlowId next_flow_ = 1;
   std::uint64_t next_request_;
   Clock::time_point next_sweep_;
-  std::string last_refusal_;  // of a worker that fits no other; until a pair is there
+  struct Refusal {
+    std::string message;
+    Clock::time_point until;  // or until a pair is there
+  };
+  Refusal last_refusal_;  // of a worker that fits no other
 };
 
 }  // namespace lynx

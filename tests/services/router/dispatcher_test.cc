@@ -361,6 +361,7 @@ TEST(Dispatcher, TheQueueIsBoundedAndServedByFirstTokenDeadline) {
   EXPECT_EQ(patient.client->finished, 0);
 }
 
+// Field report 10.
 TEST(Dispatcher, OneThatFindsNoRoomDoesNotHoldUpTheOthers) {
   DispatchBench bench;
   bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
@@ -513,6 +514,10 @@ TEST(Dispatcher, AWorkerThatFitsNoneOfTheOtherRoleIsRefusedWithBothFingerprints)
   EXPECT_FALSE(bench.dispatcher.admit(0, 1));
   bench.dispatcher.worker_down(bench.workers["d"], "killed");
   EXPECT_EQ(bench.dispatcher.admit(0, 1)->message.find("refused"), std::string::npos) << "that is over";
+  EXPECT_FALSE(bench.dispatcher.check_worker(odd).ok());
+  EXPECT_NE(bench.dispatcher.admit(0, 1)->message.find("refused"), std::string::npos);
+  bench.advance(std::chrono::seconds(20));
+  EXPECT_EQ(bench.dispatcher.admit(0, 1)->message.find("refused"), std::string::npos) << "it went away";
 }
 
 // The decode worker of a pair that fits may be of another fingerprint than a third one: it has its partner.
