@@ -210,7 +210,7 @@ void WorkerHost::tick() {
 }
 
 void WorkerHost::drain() {
-  if (std::exchange(draining_, true) || role_.service == nullptr) return stop(0);
+  if (stopping_ || std::exchange(draining_, true) || role_.service == nullptr) return stop(0);
   log::info("draining: {} requests have {} s", role_.service->load().running + role_.service->load().waiting,
             std::chrono::duration_cast<std::chrono::seconds>(setup_.config.shutdown_grace).count());
   role_.service->drain();
@@ -223,7 +223,8 @@ void WorkerHost::drain() {
 }
 
 void WorkerHost::stop(int exit_code) {
-  exit_code_ = exit_code;
+  // A fault stays one, also when the worker is told to go while its last frames leave.
+  if (!std::exchange(stopping_, true)) exit_code_ = exit_code;
   ticker_.reset();
   grace_ = loop_.after(kFlush, [this] { loop_.stop(); });
 }

@@ -98,6 +98,7 @@ class WorkerHost final : private RouterPort {
   std::unique_ptr<Timer> ticker_;
   std::unique_ptr<Timer> grace_;
   bool draining_ = false;
+  bool stopping_ = false;
   int exit_code_ = 0;
   std::atomic<bool> wake_pending_{false};
   std::unique_ptr<EngineLoop> engine_;  // last: its thread uses what is above
