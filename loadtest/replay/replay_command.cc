@@ -185,13 +185,16 @@ int replay_command(const ReplayConfig& config) {
   announce(plan);
 
   std::vector<RunView> runs;
+  bool cut_short = false;
   const std::size_t at_once = together ? sides.size() : 1;
   while (runs.size() < sides.size() && (runs.empty() || !runs.back().report.facts.interrupted)) {
     const auto next = sides.begin() + static_cast<std::ptrdiff_t>(runs.size());
     auto done = runner.run(plan, {next, next + static_cast<std::ptrdiff_t>(at_once)});
     if (!done) {
       std::fprintf(stderr, "lynx-replay: %s\n", done.error().message.c_str());
-      return kNoneSucceeded;
+      if (runs.empty()) return kNoneSucceeded;
+      cut_short = true;  // what the first server gave took its time: it is written all the same
+      break;
     }
     for (RunView& run : *done) runs.push_back(std::move(run));
   }
@@ -215,7 +218,7 @@ int replay_command(const ReplayConfig& config) {
   std::cout << std::flush;
   write_results(config, runs, comparison ? &*comparison : nullptr);
   if (interrupted) return kInterrupted;
-  return completed > 0 ? kSomeSucceeded : kNoneSucceeded;
+  return completed > 0 && !cut_short ? kSomeSucceeded : kNoneSucceeded;
 }
 
 }  // namespace lynx

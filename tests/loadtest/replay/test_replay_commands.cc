@@ -98,6 +98,18 @@ TEST_F(ReplayCommands, AServerThatIsNotThereIsAStatusAndNoFile) {
   EXPECT_FALSE(fs::exists(folder_ / "out.json"));
 }
 
+TEST_F(ReplayCommands, ASecondServerThatIsNotThereCostsNotTheFirstRun) {
+  FakeApi first;
+  config_.target = first.address();
+  config_.against = "127.0.0.1:1";
+  config_.ready_timeout = std::chrono::milliseconds(200);
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(replay_command(config_), kNoneSucceeded) << "there is no comparison";
+  ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(nlohmann::json::parse(read("out.json"))["requests"].size(),
+            static_cast<std::size_t>(first.served()));
+}
+
 TEST_F(ReplayCommands, WrongSettingsAreNamed) {
   const auto message = [&](const std::function<void(ReplayConfig&)>& change) -> std::string {
     ReplayConfig config = config_;
