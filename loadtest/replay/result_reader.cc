@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostSeconds = 1e8;  // of one request: three years
+constexpr double kMostSeconds = 1e8;  // of one request or one run: three years
 
 // Reads the members of one object; the first that is wrong is kept, the rest reads as nothing.
 class Members {
@@ -45,12 +45,14 @@ class Members {
     const json* at = find(key);
     return at != nullptr && at->is_boolean() && at->get<bool>();
   }
-  Clock::duration time(const char* key) const {  // written in seconds
+  double seconds(const char* key) const {
     const double value = number(key);
-    if (std::abs(value) < kMostSeconds)
-      return std::chrono::round<Clock::duration>(std::chrono::duration<double>(value));
+    if (std::abs(value) < kMostSeconds) return value;
     fail(std::string(key) + " is out of range");
-    return Clock::duration(0);
+    return 0;
+  }
+  Clock::duration time(const char* key) const {  // written in seconds
+    return std::chrono::round<Clock::duration>(std::chrono::duration<double>(seconds(key)));
   }
   std::vector<double> numbers(const char* key) const {  // null is NaN
     std::vector<double> out;
@@ -99,12 +101,15 @@ void read_facts(const Members& top, RunFacts& facts, std::string& wrong) {
       warm_up(top.member("warm_up"), "warm_up.", wrong), lengths(top.member("lengths"), "lengths.", wrong);
   facts.trace_name = trace.text("file");
   facts.trace_format = trace.text("format");
-  facts.warm_up_s = warm_up.number("seconds");
-  facts.duration_s = top.number("duration") + facts.warm_up_s;
+  facts.warm_up_s = warm_up.seconds("seconds");
+  facts.duration_s = top.seconds("duration") + facts.warm_up_s;
   facts.interrupted = top.truth("interrupted");
   facts.options.speedup = top.number("speedup");
   facts.options.spread_within_tick = top.truth("spread_within_tick");
-  facts.options.seed = static_cast<std::uint64_t>(std::max(0.0, top.number("seed")));
+  if (const json& seed = top.member("seed"); seed.is_number_unsigned())
+    facts.options.seed = seed.get<std::uint64_t>();
+  else
+    top.fail("seed is no whole number");
   facts.options.context = lengths.count("context");
   facts.length_factor = lengths.number("factor");
   if (const auto mode = parse_length_mode(lengths.text("mode"))) facts.options.lengths = *mode;

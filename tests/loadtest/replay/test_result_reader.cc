@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tests/loadtest/replay/sample_run.h"
 
@@ -52,6 +53,14 @@ TEST(ResultReader, WhatIsWrongIsNamed) {
   parsed["requests"][1]["ttft"] = 0.1;
   parsed["requests"][2]["slo_class"] = "nobody";
   EXPECT_EQ(message(parsed.dump()), "out.json: requests[2]: slo_class 'nobody' is no class of the run");
+  for (const auto& [place, value, told] :
+       {std::tuple{"/duration", nlohmann::json(1e300), "out.json: duration is out of range"},
+        {"/warm_up/seconds", nlohmann::json(-1e9), "out.json: warm_up.seconds is out of range"},
+        {"/seed", nlohmann::json(1e30), "out.json: seed is no whole number"}}) {
+    auto wrong = nlohmann::json::parse(result_json(run, true));
+    wrong[nlohmann::json::json_pointer(place)] = value;
+    EXPECT_EQ(message(wrong.dump()), told);
+  }
   parsed["requests"] = {17};
   EXPECT_NE(message(parsed.dump()).find("requests[0]: is no object"), std::string::npos);
   EXPECT_NE(read_result("/nowhere/out.json").error().message.find("/nowhere/out.json"), std::string::npos);
