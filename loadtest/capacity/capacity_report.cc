@@ -1,30 +1,14 @@
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "loadtest/capacity/capacity_config.h"
+#include "loadtest/replay/text_page.h"
 
 namespace lynx {
 namespace {
 
-class Page {
- public:
-  [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) {
-    std::va_list args;
-    va_start(args, format);
-    char buffer[512];
-    std::vsnprintf(buffer, sizeof buffer, format, args);
-    va_end(args);
-    text_ += std::string(buffer) + "\n";
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-void workload_lines(Page& page, const std::string& trace, const std::vector<PlannedRequest>& requests) {
+void workload_lines(TextPage& page, const std::string& trace, const std::vector<PlannedRequest>& requests) {
   double input = 0, output = 0;
   for (const PlannedRequest& r : requests) {
     input += r.input_tokens;
@@ -38,7 +22,7 @@ void workload_lines(Page& page, const std::string& trace, const std::vector<Plan
             output / n, span > 0 ? input / span : 0, span > 0 ? output / span : 0);
 }
 
-void assumption_lines(Page& page, const CapacityConfig& config, const ModelShape& model,
+void assumption_lines(TextPage& page, const CapacityConfig& config, const ModelShape& model,
                       const WorkerCost& cost) {
   const auto& c = cost.coefficients();
   page.line("model        %s: %u layers, %u experts top-%u, %.1f GB of weights, %.1f KB of KV per token",
@@ -58,7 +42,7 @@ void assumption_lines(Page& page, const CapacityConfig& config, const ModelShape
   page.line("  no prefix cache, no failure, no other load; workers equal, choice by fewest sequences");
 }
 
-void step_lines(Page& page, const std::vector<std::tuple<std::string, WorkerCost, CapacityPlan>>& plans) {
+void step_lines(TextPage& page, const std::vector<std::tuple<std::string, WorkerCost, CapacityPlan>>& plans) {
   page.line("\nDecode step at the mean context, ms (unique experts per layer)");
   std::string head = "  batch      ";
   for (const int batch : {1, 4, 8, 16, 32, 64}) {
@@ -79,7 +63,8 @@ void step_lines(Page& page, const std::vector<std::tuple<std::string, WorkerCost
   }
 }
 
-void plan_lines(Page& page, const CapacityConfig& config, const std::string& name, const CapacityPlan& plan) {
+void plan_lines(TextPage& page, const CapacityConfig& config, const std::string& name,
+                const CapacityPlan& plan) {
   page.line("\n%s experts", name.c_str());
   page.line("  by the mean load alone: %.2f prefill and %.2f decode workers (batch %.0f inside TPOT)",
             plan.least_prefill, plan.least_decode, plan.largest_batch);
@@ -120,7 +105,7 @@ nlohmann::ordered_json fleet_json(const FleetResult& r) {
 std::string capacity_text(const CapacityConfig& config, const ModelShape& model, const std::string& trace,
                           const std::vector<PlannedRequest>& requests,
                           const std::vector<std::tuple<std::string, WorkerCost, CapacityPlan>>& plans) {
-  Page page;
+  TextPage page;
   workload_lines(page, trace, requests);
   page.line("objective    TTFT %lld ms and TPOT %lld ms for %.4g %% of the requests",
             static_cast<long long>(config.ttft.count()), static_cast<long long>(config.tpot.count()),

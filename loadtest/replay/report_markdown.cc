@@ -1,26 +1,8 @@
-#include <cstdarg>
-#include <cstdio>
-
 #include "loadtest/replay/html_report.h"
+#include "loadtest/replay/text_page.h"
 
 namespace lynx {
 namespace {
-
-class Page {
- public:
-  [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) {
-    std::va_list args;
-    va_start(args, format);
-    char buffer[512];
-    std::vsnprintf(buffer, sizeof buffer, format, args);
-    va_end(args);
-    text_ += std::string(buffer) + "\n";
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 // A cell must not end its row.
 std::string cell(const std::string& words) {
@@ -32,7 +14,7 @@ std::string cell(const std::string& words) {
   return out;
 }
 
-void latency_rows(Page& page, const std::string& prefix, const Report& r) {
+void latency_rows(TextPage& page, const std::string& prefix, const Report& r) {
   const auto row = [&](const char* name, const Summary& s) {
     page.line("| %s%s | %.1f | %.1f | %.1f | %.1f | %.1f |", prefix.c_str(), name, s.mean, s.p50, s.p90,
               s.p99, s.max);
@@ -44,7 +26,7 @@ void latency_rows(Page& page, const std::string& prefix, const Report& r) {
   row("sent late", r.lateness_ms);
 }
 
-void load_rows(Page& page, const std::string& prefix, const Report& r) {
+void load_rows(TextPage& page, const std::string& prefix, const Report& r) {
   page.line("| %soffered | %zu | %.2f | %.1f |", prefix.c_str(), r.requests, r.offered.requests_per_s,
             r.offered.output_tokens_per_s);
   page.line("| %sachieved | %zu | %.2f | %.1f |", prefix.c_str(), r.completed,
@@ -54,7 +36,7 @@ void load_rows(Page& page, const std::string& prefix, const Report& r) {
             r.per_second(static_cast<double>(r.met())));
 }
 
-void class_rows(Page& page, const std::string& prefix, const Report& r) {
+void class_rows(TextPage& page, const std::string& prefix, const Report& r) {
   for (const ClassReport& c : r.classes)
     if (c.requests > 0)
       page.line("| %s%s | %g ms | %g ms | %zu | %.1f %% |", prefix.c_str(), cell(c.slo.name).c_str(),
@@ -62,7 +44,7 @@ void class_rows(Page& page, const std::string& prefix, const Report& r) {
                 static_cast<double>(c.slo.tpot.count()) / 1000, c.requests, 100 * c.attainment());
 }
 
-void other_lines(Page& page, const std::string& prefix, const Report& r) {
+void other_lines(TextPage& page, const std::string& prefix, const Report& r) {
   if (r.workers.layer_steps > 0)
     page.line(
         "- %sunique experts per layer-step: routed %.1f, activated %.1f; %.1f %% of assignments moved, "
@@ -78,7 +60,7 @@ void other_lines(Page& page, const std::string& prefix, const Report& r) {
               cell(r.first_detail.at(cause)).c_str());
 }
 
-void comparison_rows(Page& page, const Comparison& c) {
+void comparison_rows(TextPage& page, const Comparison& c) {
   page.line("\n## %s (A) against %s (B)\n", cell(c.name_a).c_str(), cell(c.name_b).c_str());
   page.line(
       "%zu requests, the same on both sides; 95 %% intervals by a block bootstrap over the pairs. Above 1: B "
@@ -105,14 +87,14 @@ void comparison_rows(Page& page, const Comparison& c) {
 }  // namespace
 
 std::string markdown_report(const std::vector<RunView>& runs, const Comparison* comparison) {
-  Page page;
+  TextPage page;
   const RunFacts& f = runs[0].report.facts;
   page.line("# Replay of %s\n", cell(f.trace_name).c_str());
   page.line("%s, model %s, speedup %g, lengths %s by %.4g, seed %llu, warm-up %g s%s\n", f.date.c_str(),
             cell(f.model).c_str(), f.options.speedup, to_string(f.options.lengths).c_str(), f.length_factor,
             static_cast<unsigned long long>(f.options.seed), f.warm_up_s,
             f.interrupted ? ", interrupted" : "");
-  const auto each = [&](const char* head, void (*rows)(Page&, const std::string&, const Report&)) {
+  const auto each = [&](const char* head, void (*rows)(TextPage&, const std::string&, const Report&)) {
     page.line("%s", head);
     for (const RunView& run : runs) rows(page, runs.size() > 1 ? cell(run.name) + ": " : "", run.report);
   };

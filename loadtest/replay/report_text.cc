@@ -1,29 +1,11 @@
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 
 #include "loadtest/replay/report.h"
+#include "loadtest/replay/text_page.h"
 
 namespace lynx {
 namespace {
-
-class Page {
- public:
-  [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) {
-    std::va_list args;
-    va_start(args, format);
-    char buffer[512];
-    std::vsnprintf(buffer, sizeof buffer, format, args);
-    va_end(args);
-    text_ += buffer;
-    text_ += '\n';
-  }
-  void heading(const char* name) { text_ += "\n" + std::string(name) + "\n"; }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 std::string bytes(double amount) {
   const char* units[] = {"B", "KB", "MB", "GB", "TB"};
@@ -45,7 +27,7 @@ double percent(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void trace_lines(Page& page, const RunFacts& facts) {
+void trace_lines(TextPage& page, const RunFacts& facts) {
   page.line("trace       %s (%s)%s", facts.trace_name.c_str(), facts.trace_format.c_str(),
             facts.interrupted ? ", interrupted" : "");
   if (facts.options.slice)
@@ -62,7 +44,7 @@ void trace_lines(Page& page, const RunFacts& facts) {
     page.line("            %zu x %s", count, reason.c_str());
 }
 
-void request_lines(Page& page, const Report& r) {
+void request_lines(TextPage& page, const Report& r) {
   page.heading("Requests");
   page.line("  done %zu of %zu in %.1f s   failed %zu   peak in flight %zu", r.completed, r.requests,
             r.judged_s(), r.requests - r.completed, r.peak_concurrency);
@@ -80,11 +62,11 @@ void request_lines(Page& page, const Report& r) {
             static_cast<unsigned long long>(r.output_tokens));
 }
 
-void summary_line(Page& page, const char* name, const Summary& s) {
+void summary_line(TextPage& page, const char* name, const Summary& s) {
   page.line("  %-10s %10.1f %10.1f %10.1f %10.1f %10.1f", name, s.mean, s.p50, s.p90, s.p99, s.max);
 }
 
-void latency_lines(Page& page, const Report& r) {
+void latency_lines(TextPage& page, const Report& r) {
   page.heading("Latency, ms        mean        p50        p90        p99        max");
   summary_line(page, "TTFT", r.ttft_ms);
   summary_line(page, "TPOT", r.tpot_ms);
@@ -93,7 +75,7 @@ void latency_lines(Page& page, const Report& r) {
   summary_line(page, "sent late", r.lateness_ms);
 }
 
-void slo_lines(Page& page, const Report& r) {
+void slo_lines(TextPage& page, const Report& r) {
   page.heading(
       "Service classes       TTFT        TPOT   requests   TTFT met   TPOT met   both met   goodput/s");
   for (const ClassReport& c : r.classes)
@@ -105,7 +87,7 @@ void slo_lines(Page& page, const Report& r) {
             percent(r.met(), r.requests), r.per_second(static_cast<double>(r.met())));
 }
 
-void worker_lines(Page& page, const Report& r) {
+void worker_lines(TextPage& page, const Report& r) {
   page.heading("Workers");
   const WorkerReport& w = r.workers;
   if (w.layer_steps > 0)
@@ -129,7 +111,7 @@ void worker_lines(Page& page, const Report& r) {
 }  // namespace
 
 std::string report_text(const Report& report) {
-  Page page;
+  TextPage page;
   page.line("replay of %s to %s, model %s", report.facts.date.c_str(), report.facts.target.c_str(),
             report.facts.model.c_str());
   trace_lines(page, report.facts);
