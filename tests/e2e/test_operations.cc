@@ -67,6 +67,7 @@ TEST(Operations, AStreamOutlivesItsDecodeWorker) {
   }
 }
 
+// Field report 18.
 TEST(Operations, ADrainedWorkerFinishesWhatItHasAndExitsZero) {
   Cluster cluster({});
   StreamCall call;

@@ -131,6 +131,7 @@ TEST_P(EveryPlan, TheSameBatchGivesTheSameBitsInUsedMemory) {
   expect_same_stats(first.stats, reused.stats);
 }
 
+// Field report 14.
 TEST_P(EveryPlan, ExactRowsKeepTheirTopK) {
   for (const RouterShape& shape : kShapes) {
     auto c = random_case(17, 12, shape, GetParam());

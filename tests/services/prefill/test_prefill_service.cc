@@ -130,6 +130,7 @@ TEST(PrefillService, APushThatFailsIsToldAndNothingMoreIsPushed) {
   EXPECT_TRUE(bench.all_free());
 }
 
+// Field report 3.
 // What is pushed to a worker that its router has lost is given up, without waiting for deadlines.
 TEST(PrefillService, PushesToALifeThatIsGoneAreGivenUp) {
   PairBench bench;
@@ -144,6 +145,7 @@ TEST(PrefillService, PushesToALifeThatIsGoneAreGivenUp) {
       << "nothing was delivered";
 }
 
+// Field report 3.
 // A life is one incarnation exactly: an earlier one that ended, or a later one, is another.
 TEST(PrefillService, AnotherLifeThatIsGoneDisturbsNobody) {
   for (const std::uint64_t other : {PairBench::kIncarnation - 1, PairBench::kIncarnation + 1}) {
