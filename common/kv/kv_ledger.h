@@ -2,12 +2,12 @@
 // sum of the states is the pool. Owned by the worker's IO thread: no locks, every method on that thread. Time
 // is handed in.
 //
-//   free -> leased -> receiving -> active -> free          decode worker
-//   free -> active -> free                                  prefill worker (its own prompts; several may
-//   share a
-//                                                           block)
-//   leased/receiving -> quarantined -> free                 a lease revoked while a write may still be under
-//   way
+//   decode worker:
+//     free -> leased -> receiving -> active -> free
+//     leased/receiving -> quarantined -> free    (a lease revoked while a write may still be under way)
+//
+//   prefill worker:
+//     free -> active -> free                     (its own prompts; several may share a block)
 #pragma once
 
 #include <array>
