@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "loadtest/replay/mix_bits.h"
 #include "loadtest/replay/statistics.h"
+#include "loadtest/replay/text_page.h"
 #include "loadtest/replay/timeline.h"
 
 namespace lynx {
@@ -125,15 +124,6 @@ std::optional<double> e2e_ms(const Outcome& o) {
   return o.completed() ? std::optional(1e3 * seconds(o.e2e)) : std::nullopt;
 }
 
-[[gnu::format(printf, 2, 3)]] void add(std::string& out, const char* format, ...) {
-  std::va_list args;
-  va_start(args, format);
-  char line[512];
-  std::vsnprintf(line, sizeof line, format, args);
-  va_end(args);
-  out += line;
-}
-
 Status same_workload(const std::vector<Outcome>& a, const std::vector<Outcome>& b, std::size_t classes) {
   if (a.size() != b.size())
     return invalid("the runs are not of one workload: " + std::to_string(a.size()) + " requests against " +
@@ -185,26 +175,26 @@ Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outc
 }
 
 std::string comparison_text(const Comparison& c) {
-  std::string out;
-  add(out, "\n%s (A) against %s (B): %zu requests, the same on both sides\n", c.name_a.c_str(),
-      c.name_b.c_str(), c.pairs);
-  add(out, "                 A, ms      B, ms    A / B, with its 95 %% interval (above 1: B is faster)\n");
+  TextPage page;
+  page.line("\n%s (A) against %s (B): %zu requests, the same on both sides", c.name_a.c_str(),
+            c.name_b.c_str(), c.pairs);
+  page.line("                 A, ms      B, ms    A / B, with its 95 %% interval (above 1: B is faster)");
   for (const PairedLatency& l : c.latencies) {
     if (l.pairs == 0) continue;
     const auto row = [&](const char* what, double a, double b, const Interval& speedup) {
-      add(out, "  %-10s %-4s %9.1f  %9.1f    %.3f  [%.3f, %.3f]\n", l.name.c_str(), what, a, b, speedup.value,
-          speedup.low, speedup.high);
+      page.line("  %-10s %-4s %9.1f  %9.1f    %.3f  [%.3f, %.3f]", l.name.c_str(), what, a, b, speedup.value,
+                speedup.low, speedup.high);
     };
     row("mean", l.mean_a_ms, l.mean_b_ms, l.mean_speedup);
     row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
     row("p99", l.p99_a_ms, l.p99_b_ms, l.p99_speedup);
   }
-  add(out, "  attainment      %8.1f%%  %8.1f%%    %+.1f points  [%+.1f, %+.1f]\n", 100 * c.attainment_a,
-      100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
-      100 * c.attainment_gain.high);
-  add(out, "  completed       %9zu  %9zu\n", c.completed_a, c.completed_b);
-  add(out, "  sent late  p99  %9.1f  %9.1f    the generator itself\n", c.late_a_ms, c.late_b_ms);
-  return out;
+  page.line("  attainment      %8.1f%%  %8.1f%%    %+.1f points  [%+.1f, %+.1f]", 100 * c.attainment_a,
+            100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
+            100 * c.attainment_gain.high);
+  page.line("  completed       %9zu  %9zu", c.completed_a, c.completed_b);
+  page.line("  sent late  p99  %9.1f  %9.1f    the generator itself", c.late_a_ms, c.late_b_ms);
+  return page.take();
 }
 
 }  // namespace lynx
