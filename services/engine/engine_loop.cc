@@ -20,12 +20,21 @@ EngineLoop::EngineLoop(const EngineConfig& config, Wiring wiring)
       wiring_(std::move(wiring)),
       commands_(wiring_.command_capacity),
       events_(kEventCapacity),
-      thread_([this] { run(); }) {}
+      thread_([this] {
+        run();
+        ended_.set_value();
+      }) {}
 
 EngineLoop::~EngineLoop() {
   commands_.close();
   events_.close();
   thread_.join();
+}
+
+bool EngineLoop::stop(std::chrono::milliseconds patience) {
+  commands_.close();
+  events_.close();
+  return end_.wait_for(patience) == std::future_status::ready;
 }
 
 bool EngineLoop::submit(EngineCommand command) { return commands_.try_push(std::move(command)); }

@@ -3,7 +3,9 @@
 // events() to the IO thread. Everything handed in outlives the loop.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -27,12 +29,16 @@ class EngineLoop {
   };
 
   EngineLoop(const EngineConfig& config, Wiring wiring);
-  ~EngineLoop();  // stops after the step under way and joins
+  ~EngineLoop();  // stops after the step under way and joins, however long that takes
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
   bool submit(EngineCommand command);  // any thread; false: full or stopping
   std::vector<EngineEvent> events();   // any thread: everything reported since
+
+  // Stops after the step under way. False when the thread has not ended by then: a load cannot be
+  // interrupted, and a device that hangs never comes back.
+  bool stop(std::chrono::milliseconds patience);
 
  private:
   void run();
@@ -43,6 +49,8 @@ class EngineLoop {
   const Wiring wiring_;
   BoundedQueue<EngineCommand> commands_;
   BoundedQueue<EngineEvent> events_;
+  std::promise<void> ended_;
+  const std::future<void> end_ = ended_.get_future();
   std::thread thread_;  // last: starts when all the rest is there
 };
 

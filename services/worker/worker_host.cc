@@ -1,5 +1,6 @@
 #include "services/worker/worker_host.h"
 
+#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{10};
 constexpr std::chrono::milliseconds kFlush{100};  // for the last frames to leave
+constexpr std::chrono::milliseconds kEngineStops{2'000};
 constexpr std::chrono::milliseconds kLastWords{
     1'000};  // after the grace period, for what was abandoned to end
 
@@ -61,7 +63,10 @@ WorkerHost::~WorkerHost() {
 
 int WorkerHost::run() {
   loop_.run();
-  return exit_code_;
+  if (engine_->stop(kEngineStops)) return exit_code_;
+  // Nothing that the thread holds outlives the process, and whoever sent SIGTERM waits.
+  log::warn("the engine does not stop: it loads its model, or its device hangs");
+  std::_Exit(exit_code_);
 }
 
 TextEndpoint WorkerHost::pages() {

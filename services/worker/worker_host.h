@@ -54,7 +54,8 @@ class WorkerHost final : private RouterPort {
   WorkerHost(EventLoop& loop, WorkerSetup setup);
   ~WorkerHost() override;
 
-  int run();     // until stopped; the exit code
+  // Until stopped; the exit code. Ends the process itself when the engine does not stop.
+  int run();
   void drain();  // SIGTERM; the second time it stops at once
   std::uint16_t http_port() const { return http_.port(); }
 

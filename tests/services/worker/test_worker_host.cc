@@ -182,6 +182,22 @@ TEST_F(WorkerHostTest, AModelThatDoesNotLoadEndsTheProcessWithAnError) {
   EXPECT_EQ(host.run(), 1);
 }
 
+// A model may load for minutes, and whoever asks it to go does not wait for that.
+TEST_F(WorkerHostTest, ToldToGoWhileItLoadsItGoes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        WorkerHost host(loop, setup([]() -> std::unique_ptr<Model> {
+                          std::promise<void>().get_future().wait();
+                          return nullptr;
+                        }));
+        host.drain();
+        host.run();
+        std::abort();  // it waited
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST_F(WorkerHostTest, DrainsRefusesAndEndsWithinTheGracePeriod) {
   WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
