@@ -68,7 +68,7 @@ TEST_P(EveryPlan, StatisticsMatchACount) {
     EXPECT_EQ(plan.stats.remapped, remapped);
     EXPECT_NEAR(plan.stats.retained_mass_sum, mass, 1e-6 * c.rows());
     EXPECT_NEAR(plan.stats.retained_mass_min, worst, 1e-6);
-  EXPECT_EQ(*std::min_element(plan.row_mass_q24.begin(), plan.row_mass_q24.end()) / 16777216.0,
+    EXPECT_EQ(*std::min_element(plan.row_mass_q24.begin(), plan.row_mass_q24.end()) / 16777216.0,
               plan.stats.retained_mass_min);
   }
 }
