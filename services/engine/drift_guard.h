@@ -2,6 +2,9 @@
 // decode steps one row is also computed alone, with all its experts; the two distributions are compared. When
 // the mean divergence of the last samples passes the limit, the policy is tightened by one step: fewer
 // assignments move. Far below the limit it is relaxed again, step by step, to what was configured.
+//
+// What it costs: a step of one row is never dearer than the step beside it, so a sample in 256 steps takes
+// less than 0.4 % of the time.
 #pragma once
 
 #include <cstdint>
