@@ -62,14 +62,8 @@ def test_variables_choose(stack, panel, query):
         assert {labels.get("worker", "decode-1") for labels, _ in one} <= {"decode-1", "prefill-0"}
 
 
-# The local stack's configuration has no drift guard.
-ABSENT = {"lynx_drift_guard_level"}
-
-
 def assert_selectors_exist(stack, expr):
     for metric, matchers, _, _ in promql.selectors(promql.fill(expr)):
-        if metric in ABSENT:
-            continue
         series = stack.prometheus.ask("series", **{"match[]": metric, "start": stack.start, "end": stack.end})
         assert series, f"no such metric: {metric} in {expr}"
         for label, (operator, value) in matchers.items():
