@@ -108,7 +108,10 @@ void EngineCore::launch() {
   if (config_.report_layers && plan.phase == Phase::kPrefill)
     flight->reporter = std::make_unique<LayerReporter>(plan, clock_, emit_);
   try {
-    if (plan.phase == Phase::kDecode && guard_.samples_step(done.sequences)) runner_.shadow(plan, steps_);
+    if (plan.phase == Phase::kDecode && guard_.samples_step(done.sequences)) {
+      runner_.shadow(plan, steps_);
+      done.started = clock_.now();  // the step-cost model knows nothing of the look at the exact model
+    }
     runner_.launch(plan, flight->reporter.get());
     flight_ = std::move(flight);
   } catch (const std::exception& e) {

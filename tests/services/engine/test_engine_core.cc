@@ -301,6 +301,23 @@ TEST_F(OverlappingEngine, MayBeLeftInTheMiddleOfAStep) {
   bench.core.step();
 }
 
+TEST(EngineCore, TheLookAtTheExactModelIsNoPartOfItsStep) {
+  constexpr std::chrono::milliseconds kForward{10};
+  ManualClock* clock = nullptr;
+  FakeModelOptions options;
+  options.eos = {};
+  options.on_launch = [&] { clock->advance(kForward); };
+  EngineConfig config;
+  config.policy.kind = PolicyKind::kLynx;
+  config.drift.sample_every = 2;
+  EngineBench bench(config, 64, options);
+  clock = &bench.clock;
+  bench.core.apply(AdmitSequence{bench.sequence(1, {1, 2, 3}, 9)});
+  bench.core.apply(AdmitSequence{bench.sequence(2, {4, 5, 6}, 9, 30)});
+  for (const StepDone& step : bench.run()) EXPECT_EQ(step.finished - step.started, kForward) << step.step;
+  EXPECT_NE(bench.registry.serialize().find("lynx_drift_kl_count 4\n"), std::string::npos);
+}
+
 TEST(EngineCore, MetricsSplitRoutedFromActivated) {
   EngineConfig config;
   config.policy.kind = PolicyKind::kLynx;
