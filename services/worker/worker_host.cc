@@ -10,6 +10,7 @@ namespace lynx {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{10};
+constexpr std::chrono::milliseconds kSlept{1'000};
 constexpr std::chrono::milliseconds kFlush{100};  // for the last frames to leave
 constexpr std::chrono::milliseconds kEngineStops{2'000};
 constexpr std::chrono::milliseconds kLastWords{
@@ -122,9 +123,17 @@ EngineLoop::Wiring WorkerHost::engine_wiring() {
   return wiring;
 }
 
+bool WorkerHost::submit(EngineCommand command) {
+  const bool admits = std::holds_alternative<AdmitSequence>(command);
+  if (engine_ == nullptr || !engine_->submit(std::move(command))) return false;
+  if (admits && in_engine_++ == 0) heard_ = clock_.now();
+  return true;
+}
+
 void WorkerHost::take_events() {
   wake_pending_ = false;
   if (engine_ == nullptr) return;
+  heard_ = clock_.now();
   for (EngineEvent& event : engine_->events()) take(std::move(event));
   if (pump_) pump_->kick();
 }
@@ -138,7 +147,9 @@ void WorkerHost::take(EngineEvent event) {
   } else if (const auto* layer = std::get_if<LayerDone>(&event)) {
     role_.service->on_layer(*layer);
   } else {
-    role_.service->on_step(std::move(std::get<StepDone>(event)));
+    auto& step = std::get<StepDone>(event);
+    in_engine_ -= step.ended.size();
+    role_.service->on_step(std::move(step));
   }
 }
 
@@ -150,11 +161,10 @@ void WorkerHost::open(const ModelReady& model) {
   model_ = model.config;
   model_fingerprint_ = model.fingerprint;
   try {
-    role_ = setup_.make_role(
-        {{model_, cache_, ledger_, clock_, *this, metrics_,
-          [this](EngineCommand command) { return engine_ && engine_->submit(std::move(command)); }},
-         registry_,
-         incarnation_});
+    role_ = setup_.make_role({{model_, cache_, ledger_, clock_, *this, metrics_,
+                               [this](EngineCommand command) { return submit(std::move(command)); }},
+                              registry_,
+                              incarnation_});
   } catch (const std::exception& e) {
     log::error("{}", e.what());
     return stop(1);
@@ -208,8 +218,21 @@ void WorkerHost::beat() {
   links_->broadcast(message);
 }
 
+// Requests would end by their deadlines, one after the other, while the worker still said that it is ready.
+bool WorkerHost::hangs() {
+  const auto now = clock_.now();
+  const bool slept = now - std::exchange(ticked_, now) > kSlept;  // stopped ourselves, we heard nothing
+  if (slept) heard_ = now;
+  return in_engine_ > 0 && now - heard_ > setup_.engine_silence;
+}
+
 void WorkerHost::tick() {
   if (role_.service == nullptr) return;
+  if (hangs()) {
+    log::error("the engine has been silent for {} s with {} sequences: its device hangs",
+               setup_.engine_silence.count() / 1000, in_engine_);
+    return stop(1);
+  }
   role_.service->on_tick();
   if (draining_ && role_.service->idle()) stop(0);
 }

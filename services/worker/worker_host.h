@@ -45,6 +45,8 @@ struct WorkerSetup {
   PageLayout layout;
   std::uint32_t max_batch = 0;  // for the router: requests it may have here at once
   EngineLoop::LoadModel load;
+  // With sequences in the engine, and not a word from it for so long, its device hangs: no error will tell.
+  std::chrono::milliseconds engine_silence{120'000};
   std::function<WorkerRole(RoleContext)> make_role;
 };
 
@@ -68,12 +70,14 @@ class WorkerHost final : private RouterPort {
   Status ready() const;
   EngineLoop::Wiring engine_wiring();
 
+  bool submit(EngineCommand command);
   void take_events();
   void take(EngineEvent event);
   void open(const ModelReady& model);
   RouterLinks::Callbacks link_callbacks();
   void fill_register(capnp::MallocMessageBuilder& message) const;
   void beat();
+  bool hangs();
   void tick();
   void stop(int exit_code);
 
@@ -98,6 +102,9 @@ class WorkerHost final : private RouterPort {
   std::unique_ptr<Timer> heartbeat_;
   std::unique_ptr<Timer> ticker_;
   std::unique_ptr<Timer> grace_;
+  std::size_t in_engine_ = 0;  // sequences that it was given and has not let go of
+  Clock::time_point heard_;    // its last event, or when it got its first sequence
+  Clock::time_point ticked_;
   bool draining_ = false;
   bool stopping_ = false;
   int exit_code_ = 0;

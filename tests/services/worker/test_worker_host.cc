@@ -198,6 +198,30 @@ TEST_F(WorkerHostTest, ToldToGoWhileItLoadsItGoes) {
       ::testing::ExitedWithCode(0), "");
 }
 
+// A kernel that never ends gives no error: the worker notices, and goes, so that its streams go on elsewhere.
+TEST_F(WorkerHostTest, AnEngineThatHangsEndsTheProcessWithAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        FakeModelOptions hangs;
+        hangs.on_layer = [](std::uint32_t) { std::promise<void>().get_future().wait(); };
+        WorkerSetup busy = setup([&] { return std::make_unique<FakeModel>(hangs); });
+        busy.engine_silence = milliseconds(200);
+        busy.make_role = [make = busy.make_role](const RoleContext& context) {
+          Sequence sequence;
+          sequence.tokens = {1};
+          sequence.prompt_tokens = 1;
+          sequence.blocks = {0};
+          sequence.deadline = Clock::time_point::max();
+          context.parts.submit(AdmitSequence{std::move(sequence)});
+          return make(context);
+        };
+        WorkerHost host(loop, std::move(busy));
+        std::exit(host.run() + 10);  // it never comes to that
+      },
+      ::testing::ExitedWithCode(1), "");
+}
+
 TEST_F(WorkerHostTest, DrainsRefusesAndEndsWithinTheGracePeriod) {
   WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
