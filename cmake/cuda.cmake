@@ -19,7 +19,8 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo -DNDEBUG")
+# Kernels compressed for size: a sixth of the bytes, unpacked once at start.
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo -DNDEBUG --compress-mode=size")
 # CUDA 13 has no nvToolsExt any more, and the module of CMake 3.25 as released sets a property on it unseen.
 if(NOT TARGET CUDA::nvToolsExt)
   add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
