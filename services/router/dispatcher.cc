@@ -62,10 +62,11 @@ void Dispatcher::enqueue(FlowId id) {
   const auto now = clock_.now();
   record.unfit_since.reset();
   queue_.push(id, spec.slo_class, spec.arrival + slo_class.ttft);
-  if (record.flow->started())
-    return;  // its client has tokens: only the deadline and resume_wait end its wait
   // Workers that turn it away do not prolong its wait.
   const auto since = record.flow->turned_away() ? spec.arrival : now;
+  record.passed_by_until = since + slo_class.queue_timeout / 2;
+  if (record.flow->started())
+    return;  // its client has tokens: only the deadline and resume_wait end its wait
   record.queue_deadline = std::max(since + slo_class.queue_timeout, now);
   timeouts_.push({record.queue_deadline, TimeoutKind::kQueue, id});
 }
@@ -77,20 +78,24 @@ void Dispatcher::pump() {
 }
 
 // In order of the first-token deadlines, the first that some pair can take now. One that waits for more room
-// than is free is passed by; it is asked first again whenever something changes, and the queue timeout of its
-// class or its deadline ends its wait. Whatever is at least as long as one that found no room finds none
-// either.
+// than is free is passed by, for half of its queue timeout: then the decode worker that will fit it first
+// takes none of those behind it, or a stream of small ones would fill every gap before it is wide enough.
+// Whatever is at least as long as one that found no room finds none either.
 bool Dispatcher::start_next() {
   const auto now = clock_.now();
   if (queue_.empty() || !workers_.any_room(now)) return false;
   std::optional<Placement> placement;
   auto no_room_for = std::numeric_limits<std::uint64_t>::max();
+  WorkerId kept = 0;  // for the first whose patience is at an end
   const auto id = queue_.first_that([&](FlowId candidate) {
-    const WorkerTable::Need need = flows_.at(candidate).flow->need();
-    if (need.total_tokens >= no_room_for) return false;
-    placement = workers_.place(need, now);
-    if (!placement) no_room_for = need.total_tokens;
-    return placement.has_value();
+    const Record& record = flows_.at(candidate);
+    WorkerTable::Need need = record.flow->need();
+    need.kept = kept;
+    if (need.total_tokens < no_room_for) placement = workers_.place(need, now);
+    if (placement) return true;
+    no_room_for = std::min(no_room_for, need.total_tokens);
+    if (kept == 0 && now >= record.passed_by_until) kept = workers_.first_to_fit(need);
+    return false;
   });
   if (!id) return false;
   RequestFlow& flow = *flows_.at(*id).flow;

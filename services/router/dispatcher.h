@@ -66,6 +66,7 @@ class Dispatcher {
   struct Record {
     std::unique_ptr<RequestFlow> flow;
     Clock::time_point queue_deadline;
+    Clock::time_point passed_by_until;             // from then on a decode worker is kept for it
     std::optional<Clock::time_point> unfit_since;  // no pair could take it from then on
   };
   using Step = std::function<FlowVerdict(RequestFlow&)>;

@@ -135,7 +135,7 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
                                                    bool heed_avoid) const {
   std::vector<const Worker*> out;
   for (const auto& [id, worker] : workers_) {
-    if (worker.info.role != role || !has_room(worker, now)) continue;
+    if (worker.info.role != role || id == need.kept || !has_room(worker, now)) continue;
     if (worker.info.usable_context() < need.total_tokens) continue;
     const bool holds =
         worker.tokens + worker.info.held_tokens(need.total_tokens) <= worker.info.pool_tokens();
@@ -189,6 +189,29 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   reserve(placement.prefill, placement.prefill_tokens);
   reserve(placement.decode, placement.decode_tokens);
   return placement;
+}
+
+WorkerId WorkerTable::first_to_fit(const Need& need) const {
+  const auto serves = [&](const Worker& worker, WorkerRole role) {
+    return worker.info.role == role && worker.serves() && worker.info.usable_context() >= need.total_tokens;
+  };
+  WorkerId nearest = 0;
+  std::uint64_t least = 0;
+  for (const auto& [id, decode] : workers_) {
+    const std::uint64_t held = decode.info.held_tokens(need.total_tokens);
+    if (!serves(decode, WorkerRole::kDecode) || held > decode.info.pool_tokens()) continue;
+    const bool paired = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      return serves(entry.second, WorkerRole::kPrefill) &&
+             entry.second.info.fingerprint == decode.info.fingerprint;
+    });
+    if (!paired) continue;
+    const std::uint64_t wanted = decode.tokens + held;
+    const std::uint64_t missing = wanted - std::min(wanted, decode.info.pool_tokens());
+    if (nearest != 0 && missing >= least) continue;
+    nearest = id;
+    least = missing;
+  }
+  return nearest;
 }
 
 void WorkerTable::release(WorkerId id, std::uint64_t tokens) {

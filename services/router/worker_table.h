@@ -120,12 +120,16 @@ class WorkerTable {
     std::uint64_t total_tokens = 0;    // prompt and everything it may generate
     std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
     std::span<const WorkerId> avoid;   // failed this request before: taken only when there is no other
+    WorkerId kept = 0;                 // a decode worker that is kept for another: not taken (0 = none)
   };
   // Picks a pair and reserves on both, or nothing when none has room now. A decode worker has room while its
   // pool holds everything promised there: it would answer Busy otherwise.
   std::optional<Placement> place(const Need& need, Clock::time_point now);
   // Whether a worker of each role has a request slot free: without one, place() finds nothing for anybody.
   bool any_room(Clock::time_point now) const;
+  // The serving decode worker that will have room first when nothing more is placed there: the one that must
+  // give back the fewest tokens. 0: it would fit none even when idle.
+  WorkerId first_to_fit(const Need& need) const;
   void release_prefill(Placement& placement);
   void release_decode(Placement& placement);
 

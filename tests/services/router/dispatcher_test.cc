@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "tests/services/router/dispatch_bench.h"
 
 namespace lynx::testing {
@@ -385,9 +388,11 @@ TEST(Dispatcher, OneThatFindsNoRoomDoesNotHoldUpTheOthers) {
 TEST(Dispatcher, OneThatNeverFindsRoomEndsAtItsQueueTimeoutWhileOthersAreServed) {
   DispatchBench bench;
   bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
-  bench.add_worker(WorkerRole::kDecode, "d", {1, 1}, 60'000);
-  bench.submit(40'000, 1);
-  bench.first_token(bench.reach_prefill(), 50);
+  for (const auto* name : {"d", "e"}) {  // each with one that goes on for ever
+    bench.add_worker(WorkerRole::kDecode, name, {1, 1}, 60'000);
+    bench.submit(40'000, 1);
+    bench.first_token(bench.reach_prefill(), 50);
+  }
   const auto waits = bench.submit(40'000, 0);  // may queue for 2 s
   int served = 0;
   for (; !waits.client->error && served < 100; ++served) {
@@ -400,6 +405,57 @@ TEST(Dispatcher, OneThatNeverFindsRoomEndsAtItsQueueTimeoutWhileOthersAreServed)
   ASSERT_TRUE(waits.client->error);
   EXPECT_EQ(waits.client->error->status, 429);
   EXPECT_EQ(served, 20);
+}
+
+// A pool of 65,536 tokens in which small ones come and go, six at a time: 5,536 tokens are free whenever one
+// of them has just gone.
+TEST(Dispatcher, AStreamOfSmallOnesPassesALargeOneByForHalfOfItsPatienceOnly) {
+  DispatchBench bench;
+  bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
+  bench.add_worker(WorkerRole::kDecode, "d", {1, 1}, 60'000);
+  std::deque<Dispatcher::FlowId> small;
+  for (int i = 0; i < 6; ++i) small.push_back(bench.submit(9'900, 0).flow);
+  const auto large = bench.submit(40'000, 0);  // may queue for 2 s
+  const auto placed = [&] {
+    return std::any_of(bench.sender.frames.begin(), bench.sender.frames.end(),
+                       [](const SentFrame& frame) { return frame.max_tokens == 40'000; });
+  };
+  int waited = 0;
+  for (; !placed() && waited < 20; ++waited) {
+    for (const auto& frame : std::vector(bench.sender.frames))
+      if (frame.kind == Sent::kReserve) bench.reserved(frame);
+    for (const auto& [name, id] : bench.workers) bench.heartbeat(id);
+    bench.advance(milliseconds(100));
+    bench.dispatcher.cancel(small.front());
+    small.pop_front();
+    small.push_back(bench.submit(9'900, 0).flow);
+    if (waited < 9) {
+      EXPECT_EQ(bench.dispatcher.queued(), 1U) << "the small ones are served meanwhile";
+    }
+  }
+  EXPECT_TRUE(placed());
+  EXPECT_FALSE(large.client->error);
+  EXPECT_GE(waited, 10);
+  EXPECT_LT(waited, 16);
+  bench.dispatcher.cancel(large.flow);
+  EXPECT_EQ(bench.dispatcher.queued(), 0U) << "what was held back has its turn";
+}
+
+// Nothing is kept for one that fits no pool, and nobody waits for it.
+TEST(Dispatcher, OneThatFitsNoPoolEndsSoonWhileOthersAreServed) {
+  DispatchBench bench;
+  bench.add_worker(WorkerRole::kPrefill, "p", {1, 1}, 60'000);
+  bench.add_worker(WorkerRole::kDecode, "d", {1, 1}, 60'000);
+  const auto huge = bench.submit(70'000, 0);
+  for (int i = 0; i < 20; ++i) {
+    const auto small = bench.submit(1, 0);
+    bench.first_token(bench.reach_prefill(), 50);
+    EXPECT_EQ(small.client->finished, 1);
+    for (const auto& [name, id] : bench.workers) bench.heartbeat(id);
+    bench.advance(milliseconds(100));
+  }
+  ASSERT_TRUE(huge.client->error);
+  EXPECT_EQ(huge.client->error->status, 503);
 }
 
 TEST(Dispatcher, RetryAfterFollowsTheDrainRate) {
