@@ -109,13 +109,25 @@ void EngineCore::launch() {
     flight->reporter = std::make_unique<LayerReporter>(plan, clock_, emit_);
   try {
     if (plan.phase == Phase::kDecode && guard_.samples_step(done.sequences)) {
-      runner_.shadow(plan, steps_);
+      look_at_drift(plan);
       done.started = clock_.now();  // the step-cost model knows nothing of the look at the exact model
     }
     runner_.launch(plan, flight->reporter.get());
     flight_ = std::move(flight);
   } catch (const std::exception& e) {
     end_batch(*flight, e);
+  }
+}
+
+// The look is no part of the service: without the memory for it, the sample is left out and the step goes on.
+void EngineCore::look_at_drift(const StepPlan& plan) {
+  try {
+    runner_.shadow(plan, steps_);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& e) {
+    if (!std::exchange(look_failed_, true))
+      log::warn("no sample of the drift, and no further word about it: {}", e.what());
   }
 }
 

@@ -48,6 +48,7 @@ class EngineCore {
 
   void admit(Sequence sequence);
   void launch();
+  void look_at_drift(const StepPlan& plan);
   StepDone land();
   void collect(Flight& flight);
   void settle(SampledRow row, StepDone& done);
@@ -70,6 +71,7 @@ class EngineCore {
   std::set<SequenceId> cancelled_;  // of the flight: they end when it lands
   std::exception_ptr lost_;         // the device is gone
   std::uint64_t steps_ = 0;
+  bool look_failed_ = false;  // has been said
 };
 
 }  // namespace lynx

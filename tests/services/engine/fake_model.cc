@@ -67,6 +67,7 @@ void FakeModel::compute() {
   };
   if (holds(options_.throw_token)) throw std::bad_alloc();
   if (holds(options_.lost_token)) throw DeviceLost("the device is gone");
+  if (options_.looks_throw && batch.decode && batch.policy.kind == PolicyKind::kOff) throw std::bad_alloc();
   const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
   const std::uint32_t routed = std::min(config_.router.experts, rows * config_.router.top_k);
   const bool off = batch.policy.kind == PolicyKind::kOff;

@@ -21,7 +21,8 @@ struct FakeModelOptions {
   TokenId nan_token = 0xFFFFFFFF;    // a row of this token gets NaN logits
   TokenId throw_token = 0xFFFFFFFF;  // a batch with this token throws std::bad_alloc
   TokenId lost_token = 0xFFFFFFFF;   // a batch with this token throws DeviceLost
-  bool overlaps = false;             // computes in collect, as a device might
+  bool looks_throw = false;  // an exact decode step of one row, as a look at the drift, throws std::bad_alloc
+  bool overlaps = false;     // computes in collect, as a device might
   std::function<void()> on_launch;
   std::function<void(std::uint32_t layer)> on_layer;  // on the engine thread, before a layer computes
 };

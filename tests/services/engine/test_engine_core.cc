@@ -318,6 +318,28 @@ TEST(EngineCore, TheLookAtTheExactModelIsNoPartOfItsStep) {
   EXPECT_NE(bench.registry.serialize().find("lynx_drift_kl_count 4\n"), std::string::npos);
 }
 
+TEST(EngineCore, ALookThatFailsCostsItsSampleAndNoStream) {
+  for (const bool overlaps : {false, true}) {
+    FakeModelOptions options;
+    options.eos = {};
+    options.overlaps = overlaps;
+    options.looks_throw = true;
+    EngineConfig config;
+    config.policy.kind = PolicyKind::kLynx;
+    config.drift.sample_every = 2;
+    EngineBench bench(config, 64, options);
+    bench.core.apply(AdmitSequence{bench.sequence(1, {1, 2, 3}, 9)});
+    bench.core.apply(AdmitSequence{bench.sequence(2, {4, 5, 6}, 9, 30)});
+    const auto steps = bench.run();
+    for (const SequenceId id : {1, 2}) {
+      EXPECT_EQ(tokens_of(steps, id).size(), 9U);
+      ASSERT_EQ(ends_of(steps, id).size(), 1U);
+      EXPECT_TRUE(ends_of(steps, id)[0].why.ok());
+    }
+    EXPECT_NE(bench.registry.serialize().find("lynx_drift_kl_count 0\n"), std::string::npos);
+  }
+}
+
 TEST(EngineCore, MetricsSplitRoutedFromActivated) {
   EngineConfig config;
   config.policy.kind = PolicyKind::kLynx;
