@@ -143,9 +143,15 @@ void CudaBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
       operations(step_.shape);
     }
   } catch (...) {
-    static_cast<void>(cudaStreamSynchronize(stream_.get()));  // the stage is free again
+    abandon_step();
     throw;
   }
+}
+
+// The stage is free again, and nothing is under way in blocks that end with their sequences.
+void CudaBackend::abandon_step() noexcept {
+  static_cast<void>(cudaStreamSynchronize(stream_.get()));  // what copies out waits for it
+  traffic_.abandon();
 }
 
 void CudaBackend::repeat(const GraphKey& key, const Operations& operations) {
@@ -175,9 +181,14 @@ void CudaBackend::enqueue_results(const CudaPlans& plans) {
 
 void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
   const auto& device_plans = static_cast<const CudaPlans&>(plans);
-  enqueue_results(device_plans);
-  if (step_.kv_ready) traffic_.finish_exports(step_.kv_ready);
-  check(cudaStreamSynchronize(stream_.get()), "a step");
+  try {
+    enqueue_results(device_plans);
+    if (step_.kv_ready) traffic_.finish_exports(step_.kv_ready);
+    check(cudaStreamSynchronize(stream_.get()), "a step");
+  } catch (...) {
+    abandon_step();
+    throw;
+  }
 
   result.layers.clear();
   for (std::uint32_t layer = 0; layer < device_plans.layers; ++layer)

@@ -100,6 +100,7 @@ class CudaBackend final : public Backend {
 
   void repeat(const GraphKey& key, const Operations& operations);
   void multiply(TensorView out, TensorView x, const Matrix& w, bool add);
+  void abandon_step() noexcept;
   void enqueue_results(const CudaPlans& plans);
 
   const GpuInfo gpu_;

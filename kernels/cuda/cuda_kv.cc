@@ -113,4 +113,10 @@ void KvTraffic::finish_exports(const Backend::KvReady& ready) {
   exports_ = 0;
 }
 
+void KvTraffic::abandon() noexcept {
+  static_cast<void>(cudaStreamSynchronize(in_.get()));
+  static_cast<void>(cudaStreamSynchronize(out_.get()));
+  exports_ = 0;
+}
+
 }  // namespace lynx::cuda

@@ -49,6 +49,8 @@ class KvTraffic {
   void export_layer(const CudaKvPool& kv, std::uint32_t layer, cudaStream_t compute);
   // Waits for each exported layer in turn.
   void finish_exports(const Backend::KvReady& ready);
+  // After a failure: no copy reads or writes the host pool any more, whose blocks others get next.
+  void abandon() noexcept;
 
  private:
   struct Layer {
