@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/core/check.h"
+
 namespace lynx {
 
 MetricsScraper::MetricsScraper(EventLoop& loop, const std::vector<Endpoint>& workers) : loop_(loop) {
@@ -12,6 +14,7 @@ MetricsScraper::MetricsScraper(EventLoop& loop, const std::vector<Endpoint>& wor
 }
 
 void MetricsScraper::scrape(std::chrono::milliseconds timeout, Done done) {
+  LYNX_CHECK(!busy(), "one scrape at a time");
   done_ = std::move(done);
   calls_.clear();
   texts_.assign(names_.size(), Error{ErrorCode::kUnavailable, "no answer"});

@@ -60,8 +60,10 @@ void Replay::drive() {
   // What the workers did for the warm-up is no part of the run's figures.
   if (plan_.driver.warm_up.count() > 0)
     warm_up_ = loop_.after(plan_.driver.warm_up, [this] {
-      scraper_.scrape(kScrapeTimeout,
-                      [this](std::vector<Result<std::string>> texts) { before_ = std::move(texts); });
+      scraper_.scrape(kScrapeTimeout, [this](std::vector<Result<std::string>> texts) {
+        before_ = std::move(texts);
+        if (!driving_) scrape_after();  // the run has ended meanwhile
+      });
     });
   driver_->start([this] { on_driven(); });
 }
@@ -92,6 +94,10 @@ void Replay::on_driven() {
   progress_.reset();
   sampling_.reset();
   warm_up_.reset();
+  if (!scraper_.busy()) scrape_after();
+}
+
+void Replay::scrape_after() {
   scraper_.scrape(kScrapeTimeout,
                   [this](const std::vector<Result<std::string>>& texts) { on_scraped_after(texts); });
 }

@@ -49,6 +49,7 @@ class Replay {
   void drive();
   void take_sample(const std::vector<Result<std::string>>& texts);
   void on_driven();
+  void scrape_after();
   void on_scraped_after(const std::vector<Result<std::string>>& texts);
   void show_progress();
   void fail(Error error);

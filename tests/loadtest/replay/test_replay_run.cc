@@ -23,8 +23,9 @@ std::size_t count_words(std::string_view text) {
 class FakeServer {
  public:
   explicit FakeServer(EventLoop& loop)
-      : server_(loop, {},
-                [this](HttpRequest r, std::shared_ptr<HttpResponder> out) { handle(r, std::move(out)); }) {}
+      : loop_(loop), server_(loop, {}, [this](HttpRequest r, std::shared_ptr<HttpResponder> out) {
+          handle(r, std::move(out));
+        }) {}
 
   std::uint16_t port() const { return server_.port(); }
 
@@ -32,18 +33,24 @@ class FakeServer {
   int not_ready = 0;     // so many /health/ready answers are 503
   int refuse_every = 0;  // every n-th completion is a 429
   bool hang = false;     // completions are never answered
+  std::chrono::milliseconds second_scrape_takes{0};
 
  private:
   void handle(const HttpRequest& request, std::shared_ptr<HttpResponder> out) {
     if (request.path == "/health/ready") return answer(*out, not_ready-- > 0 ? 503 : 200, "{}");
     if (request.path == "/v1/models") return answer(*out, 200, R"({"data":[{"id":"fake-model"}]})");
-    if (request.path == "/metrics") return answer(*out, 200, metrics());
+    if (request.path == "/metrics") return answer_scrape(std::move(out));
     const auto body = nlohmann::json::parse(request.body);
     bodies.push_back(body);
     if (hang) return hanging_.push_back(std::move(out));
     if (refuse_every > 0 && bodies.size() % static_cast<std::size_t>(refuse_every) == 0)
       return answer(*out, 429, R"({"error":{"message":"full"}})");
     stream(body, *out);
+  }
+
+  void answer_scrape(std::shared_ptr<HttpResponder> out) {
+    if (++scrapes_ != 2 || second_scrape_takes == 0ms) return answer(*out, 200, metrics());
+    slow_ = loop_.after(second_scrape_takes, [this, out = std::move(out)] { answer(*out, 200, metrics()); });
   }
 
   static void answer(HttpResponder& out, int status, std::string body) {
@@ -76,6 +83,9 @@ class FakeServer {
 
   std::vector<std::shared_ptr<HttpResponder>> hanging_;
   int steps_ = 0;
+  int scrapes_ = 0;
+  EventLoop& loop_;
+  std::unique_ptr<Timer> slow_;
   HttpServer server_;
 };
 
@@ -161,6 +171,19 @@ TEST_F(ReplayRun, TheWarmUpIsSentButNotJudged) {
   EXPECT_EQ(report->warm_up_requests, 20u);
   EXPECT_EQ(report->requests, 30u);
   EXPECT_EQ(report->workers.layer_steps, 100) << "the workers' figures begin with the second scrape";
+}
+
+TEST_F(ReplayRun, ARunThatEndsDuringTheScrapeAfterItsWarmUpWaitsForIt) {
+  server_.second_scrape_takes = 300ms;
+  auto p = plan(20);
+  p.metrics = {{"127.0.0.1", server_.port()}};
+  p.driver.warm_up = 20ms;
+  p.facts.warm_up_s = 0.02;
+  const auto report = run(std::move(p));
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_LT(report->facts.duration_s, 0.3) << "the run was over before the answer came";
+  EXPECT_TRUE(report->facts.metrics_problems.empty());
+  EXPECT_EQ(report->workers.layer_steps, 100) << "what the warm-up took is no part of it";
 }
 
 TEST_F(ReplayRun, RefusalsAreFailuresByCause) {
