@@ -103,26 +103,41 @@ void PrefillService::forget(LinkId teller, proto::Gone::Reader gone) {
   transport_.forget(peer);
 }
 
+// The earliest deadline first. One that finds no room is passed by, for half of its time: then what comes
+// free is kept for it, or a stream of short prompts would take every block before there are enough.
 void PrefillService::pump_queue() {
-  while (!queue_.empty()) {
-    const auto next = queue_.begin();
-    Request& request = requests_.at(next->second);
-    const std::vector<BlockId> cached = cached_blocks(request);
-    const Result<LeaseTicket> ticket =
-        parts_.ledger.allocate(next->second, parts_.cache.layout().blocks_for(request.length), cached);
-    if (!ticket) return;  // no room now: what runs will free some
-    request.cached = static_cast<std::uint32_t>(cached.size()) * parts_.cache.layout().block_tokens;
-    metrics_.looked_up(request.cached, request.length);
-    const SequenceId id = next->second;
-    queue_.erase(next);
-    start(id, request, *ticket);
+  const auto now = parts_.clock.now();
+  for (auto next = queue_.begin(); next != queue_.end();) {
+    const auto turn = *next;
+    Request& request = requests_.at(turn.second);
+    const auto patience = (request.deadline - request.arrived) / 2;
+    const bool passed_by = now < request.arrived + patience;
+    if (!find_room(turn.second, request) && !passed_by) return;
+    next = queue_.upper_bound(turn);  // its start may have ended others
   }
 }
 
+// False: it waits on; what runs will free some.
+bool PrefillService::find_room(SequenceId id, Request& request) {
+  const PageLayout& layout = parts_.cache.layout();
+  const std::span<const BlockId> cached = cached_blocks(request);
+  const Result<LeaseTicket> ticket = parts_.ledger.allocate(id, layout.blocks_for(request.length), cached);
+  if (!ticket) return false;
+  request.cached = static_cast<std::uint32_t>(cached.size()) * layout.block_tokens;
+  request.known = {};
+  metrics_.looked_up(request.cached, request.length);
+  queue_.erase({request.deadline, id});
+  start(id, request, *ticket);
+  return true;
+}
+
 // The last token is computed in any case: its logits give the first token.
-std::vector<BlockId> PrefillService::cached_blocks(const Request& request) const {
+std::span<const BlockId> PrefillService::cached_blocks(Request& request) const {
   if (!settings_.prefix_cache) return {};
-  return prefixes_.find(request.in.head.tokens, (request.length - 1) / parts_.cache.layout().block_tokens);
+  if (std::exchange(request.known_at, prefixes_.version()) != prefixes_.version())
+    request.known =
+        prefixes_.find(request.in.head.tokens, (request.length - 1) / parts_.cache.layout().block_tokens);
+  return request.known;
 }
 
 // Every layer of the prompt is computed.

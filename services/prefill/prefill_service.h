@@ -11,8 +11,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/transport/kv_transport.h"
 #include "services/prefill/prefill_metrics.h"
@@ -54,6 +56,8 @@ class PrefillService final : public WorkerService {
     std::uint32_t length = 0;     // tokens of the prompt
     std::vector<TokenId> tokens;  // the same, once the engine has its own
     std::uint32_t cached = 0;     // the first of them, whose KV an earlier prompt left behind
+    std::vector<BlockId> known;   // while it waits: the blocks that hold them, as last looked up
+    std::uint64_t known_at = 0;   // version of the prefix cache then; 0 = never
     Clock::time_point arrived;
     Clock::time_point deadline;  // of the request and of its lease
     std::optional<Clock::time_point> started;
@@ -72,7 +76,8 @@ class PrefillService final : public WorkerService {
   Status check(const wire::PrefillRequest& in) const;
   void forget(LinkId teller, proto::Gone::Reader gone);
   void pump_queue();
-  std::vector<BlockId> cached_blocks(const Request& request) const;
+  bool find_room(SequenceId id, Request& request);
+  std::span<const BlockId> cached_blocks(Request& request) const;
   void start(SequenceId id, Request& request, const LeaseTicket& ticket);
   void remember(const Request& request);
 

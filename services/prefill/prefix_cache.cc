@@ -39,6 +39,7 @@ void PrefixCache::add(std::span<const TokenId> tokens, std::span<const BlockId> 
     parent = at->second.serial;
     if (!fresh) continue;
     ++next_serial_;
+    ++version_;
     by_block_.insert_or_assign(blocks[i], std::move(wanted));
     keep(blocks[i]);
   }
@@ -49,6 +50,7 @@ void PrefixCache::forget(BlockId block) {
   if (at == by_block_.end()) return;
   entries_.erase(at->second);
   by_block_.erase(at);
+  ++version_;
 }
 
 }  // namespace lynx

@@ -29,7 +29,8 @@ class PrefixCache {
   // here.
   void add(std::span<const TokenId> tokens, std::span<const BlockId> blocks,
            const std::function<void(BlockId)>& keep);
-  void forget(BlockId block);  // it is about to be overwritten
+  void forget(BlockId block);                         // it is about to be overwritten
+  std::uint64_t version() const { return version_; }  // while it stays, find() answers as it did
   std::size_t size() const { return entries_.size(); }
 
  private:
@@ -52,6 +53,7 @@ class PrefixCache {
   std::unordered_map<Key, Entry, KeyHash> entries_;
   std::unordered_map<BlockId, Key> by_block_;
   std::uint64_t next_serial_ = 1;
+  std::uint64_t version_ = 1;
 };
 
 }  // namespace lynx

@@ -54,6 +54,25 @@ TEST(PrefillService, TheQueueIsOrderedByDeadline) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 3, 2}));
 }
 
+TEST(PrefillService, ALongPromptIsPassedByForHalfOfItsTimeOnly) {
+  PairOptions options;
+  options.prefill_blocks = 8;
+  PairBench bench(options);
+  bench.start(ask(1, 16));  // leaves four blocks
+  Ask large = ask(2, 24);
+  large.deadline_ms = 4'000;
+  bench.start(large);
+  bench.start(ask(3, 8));
+  EXPECT_EQ(bench.prefill_service.load().waiting, 1U) << "there is room for the short one";
+  bench.clock.advance(milliseconds(2'000));
+  bench.start(ask(4, 8));
+  EXPECT_EQ(bench.prefill_service.load().waiting, 2U) << "what is free is kept for the long one";
+  bench.run();
+  ASSERT_EQ(bench.prefill_side.port.first_tokens.size(), 4U);
+  EXPECT_EQ(bench.prefill_side.port.first_tokens.back().wire.request, 4U);
+  EXPECT_TRUE(bench.all_free());
+}
+
 TEST(PrefillService, WhatWaitsTooLongEnds) {
   PairOptions options;
   options.prefill_blocks = 4;

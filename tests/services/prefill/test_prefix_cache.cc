@@ -97,6 +97,20 @@ TEST(PrefixReuse, TheSamePromptComputesItsLastTokenAgain) {
   EXPECT_TRUE(counted(bench, "hit", 12)) << "three blocks of four";
 }
 
+TEST(PrefixReuse, APromptThatWaitsFindsWhatIsComputedMeanwhile) {
+  PairOptions options;
+  options.prefill_blocks = 12;
+  PairBench bench(options);
+  bench.start(ask(1, 40, 5));  // takes them all
+  const Ask second = ask(2, 40, 7);
+  bench.start(second);
+  EXPECT_EQ(bench.prefill_service.load().waiting, 1U);
+  bench.run();
+  EXPECT_EQ(bench.generated(second.wire), generated_alone(second));
+  EXPECT_TRUE(counted(bench, "hit", 40));
+  EXPECT_TRUE(bench.all_free());
+}
+
 TEST(PrefixReuse, TwoThatRunTogetherShareAndEitherMayLeave) {
   for (const bool first_leaves : {true, false}) {
     PairBench bench;
