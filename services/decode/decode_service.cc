@@ -136,7 +136,7 @@ Status DecodeService::check_first(const Sequence& sequence, const SampledTokenDa
 }
 
 void DecodeService::on_step(StepDone step) {
-  if (step.sequences > 0) {
+  if (step.rows > 0) {  // not one that failed: it did no work that explains its time
     const double measured = seconds(step.finished - step.started);
     if (cost_.samples() > 0) cost_metrics_.compare(cost_.predict(step.work), measured);
     cost_.observe(step.work, measured);

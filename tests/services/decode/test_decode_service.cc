@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
 
 #include "tests/services/worker/pair_bench.h"
 
@@ -127,6 +128,26 @@ TEST(DecodeService, AbandonedRequestsEndWithTheCauseAndFreeTheirBlocks) {
   EXPECT_EQ(bench.decode_side.port.ended.size(), 2U);
   bench.run();
   EXPECT_TRUE(bench.all_free());
+}
+
+TEST(DecodeService, AStepThatFailsTeachesNothingOfWhatStepsCost) {
+  const Ask bad = ask(2, 8, 6);
+  PairOptions options;
+  options.model.throw_token = generated_alone(bad).front();  // its first decode step
+  PairBench bench(options);
+  bench.start(ask(1, 8, 6));
+  bench.run();
+  const auto compared = [&](int steps) {
+    const std::string line = "lynx_step_predicted_seconds_count " + std::to_string(steps) + "\n";
+    return bench.decode_side.registry.serialize().find(line) != std::string::npos;
+  };
+  ASSERT_EQ(bench.generated({1, 1}).size(), 6U);
+  EXPECT_TRUE(compared(4)) << "of five decode steps the first has nothing to be compared with";
+  bench.start(bad);
+  bench.run();
+  ASSERT_EQ(bench.decode_side.port.ended.size(), 1U);
+  EXPECT_EQ(bench.decode_side.port.ended[0].code, ErrorCode::kInternal);
+  EXPECT_TRUE(compared(4));
 }
 
 TEST(DecodeService, ARunningSequencePastItsDeadlineEnds) {
