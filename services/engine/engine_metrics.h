@@ -20,6 +20,10 @@ class EngineMetrics {
                     std::size_t expert_bytes, double seconds);
   void observe_drift(const DriftSample& sample, std::uint32_t level);
 
+  // Distinct experts per layer-step. Any thread may collect them.
+  const prometheus::Histogram& routed() const { return routed_; }
+  const prometheus::Histogram& activated() const { return activated_; }
+
  private:
   struct ByPhase {
     prometheus::Histogram* step_seconds = nullptr;

@@ -1,8 +1,8 @@
 // How many distinct experts a layer-step needed of late: what a heartbeat tells the routers. Reads the
-// engine's own histogram, so the figure is the one that the metrics show. IO thread.
+// engine's own histograms, so the figure is the one that the metrics show. IO thread.
 #pragma once
 
-#include "common/metrics/registry.h"
+#include <prometheus/histogram.h>
 
 namespace lynx {
 
@@ -13,15 +13,20 @@ struct ExpertMeans {  // per layer-step; both 0 = no step
 
 class ExpertMeter {
  public:
-  // The registry outlives the meter.
-  explicit ExpertMeter(const MetricsRegistry& registry) : registry_(registry) {}
+  // The histograms outlive the meter.
+  ExpertMeter(const prometheus::Histogram& routed, const prometheus::Histogram& activated)
+      : routed_{routed}, activated_{activated} {}
 
   // Means of the steps since the last call.
-  ExpertMeans since_last();
+  ExpertMeans since_last() { return {.routed = routed_.mean(), .activated = activated_.mean()}; }
 
  private:
-  const MetricsRegistry& registry_;
-  MetricsRegistry::Totals routed_, activated_;
+  struct Side {
+    const prometheus::Histogram& histogram;
+    double count = 0, sum = 0;  // at the last call
+    float mean();
+  };
+  Side routed_, activated_;
 };
 
 }  // namespace lynx

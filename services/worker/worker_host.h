@@ -89,7 +89,7 @@ class WorkerHost final : private RouterPort {
   MetricsRegistry registry_;
   WorkerMetrics metrics_;
   EngineMetrics engine_metrics_;
-  ExpertMeter expert_meter_{registry_};
+  ExpertMeter expert_meter_{engine_metrics_.routed(), engine_metrics_.activated()};
   KvCache cache_;
   KvLedger ledger_;
   ModelConfig model_;
