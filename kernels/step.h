@@ -39,6 +39,7 @@ struct StepBatch {
   RoutePolicy policy{};                       // kOff in prefill, always
   std::span<const RowSampling> sampling{};    // [R] or empty: the logits of every row are wanted
   bool decode = false;  // one row per sequence, a shape that comes again and again: see Backend::run_step
+  bool row_routing = false;  // StepResult::routing is wanted; of decode steps alone
 };
 
 // The outcome of one of the R rows.
@@ -53,10 +54,18 @@ struct RowSample {
   float logprob = 0;  // of the raw distribution
 };
 
+// What the plans of a step did to one row, summed over its layers: see PlanStats.
+struct RowRouting {
+  std::uint32_t remapped = 0;  // assignments
+  std::uint64_t mass_q24 =
+      0;  // kept of the row's exact top-k, in units of 2^-24 of it: at most layers * 2^24
+};
+
 struct StepResult {
   std::vector<RowSample> samples;   // [R]
   std::vector<float> logits;        // [rows in state kLogits, V], in order of the rows
   std::vector<PlanStats> layers;    // [layers]
+  std::vector<RowRouting> routing;  // [T], or empty where the batch did not ask for it
   std::uint32_t computed_rows = 0;  // T, and what the device padded it with: the bucket of a captured step
 };
 

@@ -53,6 +53,7 @@ struct SamplingParams {
   topLogprobs @12 :UInt8 = 0;
   logprobs @13 :Bool = false;
   exact @14 :Bool = false;      # lynx.exact: rows keep their full top-k
+  receipt @15 :Bool = false;    # lynx.receipt: each decode step's token comes with a StepReceipt
 }
 
 struct TokenLogprob {
@@ -72,6 +73,13 @@ struct SampledToken {
   finish @2 :FinishReason;
   logprob @3 :Float32;
   topLogprobs @4 :List(TokenLogprob);
+}
+
+struct StepReceipt {  # what one decode step did to one sequence
+  assignments @0 :UInt32;   # layers x k
+  remapped @1 :UInt32;      # of them: on an expert outside the row's exact top-k
+  routerMass @2 :Float32;   # probability kept of that top-k, as a share of it: mean of the layers
+  batch @3 :UInt32;         # sequences of the step, this one among them
 }
 
 struct Lease {  # the only right to write into a decode worker's blocks

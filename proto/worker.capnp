@@ -120,6 +120,7 @@ struct Tokens {
   struct Item {
     request @0 :UInt64;
     token @1 :Types.SampledToken;
+    receipt @2 :Types.StepReceipt;  # null unless the request asked for it
   }
 }
 

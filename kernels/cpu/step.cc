@@ -31,6 +31,24 @@ void CpuBackend::sample(TensorView logits) {
     std::copy_n(logits.f32_row(r), logits.cols, step_.logits.data() + r * logits.cols);
 }
 
+namespace {
+
+// Slots that hold an expert: all k, but for a policy that gives its rows fewer.
+std::uint32_t used_slots(const ExpertPlan& plan, std::size_t row) {
+  const auto slots = std::span(plan.experts).subspan(row * plan.top_k, plan.top_k);
+  return static_cast<std::uint32_t>(plan.top_k - std::ranges::count(slots, ExpertPlan::kNoExpert));
+}
+
+void add_rows(std::span<RowRouting> sums, const ExpertPlan& plan) {
+  LYNX_CHECK(plan.row_kept.size() == sums.size(), "a plan has the rows of its step");
+  for (std::size_t row = 0; row < sums.size(); ++row) {
+    sums[row].remapped += used_slots(plan, row) - plan.row_kept[row];
+    sums[row].mass_q24 += plan.row_mass_q24[row];
+  }
+}
+
+}  // namespace
+
 void CpuBackend::collect(StepResult& result, const RoutingPlans& plans) {
   result.samples.assign(step_.batch.logit_rows.size(), {});  // the host samples
   std::swap(result.logits, step_.logits);
@@ -38,6 +56,9 @@ void CpuBackend::collect(StepResult& result, const RoutingPlans& plans) {
   result.layers.clear();
   for (const ExpertPlan& plan : static_cast<const CpuPlans&>(plans).layers)
     result.layers.push_back(plan.stats);
+  result.routing.assign(step_.batch.row_routing ? step_.batch.tokens.size() : 0, {});
+  if (step_.batch.row_routing)
+    for (const ExpertPlan& plan : static_cast<const CpuPlans&>(plans).layers) add_rows(result.routing, plan);
 }
 
 }  // namespace lynx

@@ -31,11 +31,14 @@ CudaPlans::CudaPlans(const RouterShape& router, std::uint32_t max_rows, std::uin
       layer_bytes(device_plan_bytes(router, max_rows)),
       memory(heap.take(layer_bytes * layer_count)),
       stats(heap.take(layer_count * sizeof(DevicePlanStats))),
-      host_stats(layer_count * sizeof(DevicePlanStats)) {}
+      host_stats(layer_count * sizeof(DevicePlanStats)),
+      row_stats(heap.take(layer_count * kDecodeRows * sizeof(DevicePlanRow))),
+      host_row_stats(layer_count * kDecodeRows * sizeof(DevicePlanRow)) {}
 
 DevicePlan CudaPlans::layer(std::uint32_t index, std::uint32_t rows) const {
   DevicePlan plan = device_plan_view(memory.get() + index * layer_bytes, shape, rows);
   plan.stats = reinterpret_cast<DevicePlanStats*>(stats.get()) + index;  // side by side: one copy for all
+  plan.row_stats = reinterpret_cast<DevicePlanRow*>(row_stats.get()) + std::size_t{index} * kDecodeRows;
   return plan;
 }
 
@@ -120,12 +123,15 @@ void CudaBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
   step_.kv_ready = std::move(kv_ready);
   step_.rows = static_cast<std::uint32_t>(batch.tokens.size());
   step_.logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
+  step_.row_routing = batch.row_routing;
   step_.shape = {step_.rows, step_.logit_rows};
   if (step_.decode && repeat_steps_)
     step_.shape = {decode_bucket(step_.rows), decode_bucket(step_.logit_rows)};
   LYNX_CHECK(step_.shape.rows <= limits_.rows && step_.shape.logit_rows <= limits_.logit_rows,
              "the step is larger than what was reserved");
   LYNX_CHECK(!step_.decode || step_.rows <= kDecodeRows, "a decode step has at most 64 rows");
+  LYNX_CHECK(step_.decode || !step_.row_routing,
+             "prefill routes exactly: there is nothing to tell of its rows");
   step_.on_device.assign(step_.logit_rows, false);
   for (std::size_t r = 0; r < batch.sampling.size(); ++r) step_.on_device[r] = batch.sampling[r].on_device;
 
@@ -171,6 +177,9 @@ void CudaBackend::enqueue_results(const CudaPlans& plans) {
           "cudaMemcpyAsync of results");
   };
   fetch(plans.host_stats.data(), plans.stats.get(), plans.layers * sizeof(DevicePlanStats));
+  if (step_.row_routing)
+    fetch(plans.host_row_stats.data(), plans.row_stats.get(),
+          plans.layers * kDecodeRows * sizeof(DevicePlanRow));
   if (step_.logit_rows == 0) return;
   fetch(host_samples_.data(), samples_.get(), step_.logit_rows * sizeof(SampledRow));
   const std::size_t row_bytes = logits_.cols * sizeof(float);
@@ -193,6 +202,13 @@ void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
   result.layers.clear();
   for (std::uint32_t layer = 0; layer < device_plans.layers; ++layer)
     result.layers.push_back(to_plan_stats(device_plans.host_stats.at<DevicePlanStats>(0)[layer]));
+  result.routing.assign(step_.row_routing ? step_.rows : 0, {});
+  for (std::size_t layer = 0; step_.row_routing && layer < device_plans.layers; ++layer)
+    for (std::uint32_t row = 0; row < step_.rows; ++row) {
+      const auto& of_row = device_plans.host_row_stats.at<DevicePlanRow>(0)[layer * kDecodeRows + row];
+      result.routing[row].remapped += of_row.remapped;
+      result.routing[row].mass_q24 += of_row.retained_q24;
+    }
   result.samples.assign(step_.logit_rows, {});
   result.computed_rows = step_.shape.rows;
   std::size_t wanted = 0;

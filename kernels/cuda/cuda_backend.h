@@ -30,9 +30,11 @@ struct CudaPlans final : RoutingPlans {
   RouterShape shape;
   std::uint32_t layers;
   std::size_t layer_bytes;
-  DeviceMemory memory;      // [layers][layer_bytes]
-  DeviceMemory stats;       // [layers] DevicePlanStats
-  PinnedMemory host_stats;  // [layers]
+  DeviceMemory memory;          // [layers][layer_bytes]
+  DeviceMemory stats;           // [layers] DevicePlanStats
+  PinnedMemory host_stats;      // [layers]
+  DeviceMemory row_stats;       // [layers, kDecodeRows] DevicePlanRow
+  PinnedMemory host_row_stats;  // the same, of steps that ask for it
 };
 
 class CudaBackend final : public Backend {
@@ -89,6 +91,7 @@ class CudaBackend final : public Backend {
     const CudaKvPool* kv = nullptr;
     StepShape shape;
     bool decode = false;
+    bool row_routing = false;
     RoutePolicy policy;
     KvReady kv_ready;
     std::uint32_t rows = 0, logit_rows = 0;  // live

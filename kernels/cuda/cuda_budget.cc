@@ -39,7 +39,8 @@ std::uint64_t workspace(const DeviceNeeds& n, const cuda::ExpertShape& experts, 
                         std::uint32_t logit_rows) {
   const StepLimits& limits = n.limits;
   const std::uint64_t plans =
-      n.layers * (cuda::device_plan_bytes(n.router, rows) + sizeof(cuda::DevicePlanStats));
+      n.layers * (cuda::device_plan_bytes(n.router, rows) + sizeof(cuda::DevicePlanStats) +
+                  kDecodeRows * sizeof(cuda::DevicePlanRow));
   const std::uint64_t tables =
       std::uint64_t{logit_rows} * ((limits.context + n.block_tokens - 1) / n.block_tokens) * sizeof(BlockId);
   return plans + tables + cuda::StepStage::device_bytes(rows, logit_rows) +

@@ -41,6 +41,7 @@ DevicePlan carve(Carver& carver, const RouterShape& shape, std::uint32_t rows) {
   plan.row_of = carver.take<std::uint32_t>(pairs);
   plan.slot_of = carver.take<std::uint32_t>(pairs);
   plan.pair_weight = carver.take<float>(pairs);
+  plan.row_stats = carver.take<DevicePlanRow>(rows);
   return plan;
 }
 

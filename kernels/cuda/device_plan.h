@@ -20,6 +20,12 @@ struct DevicePlanStats {
   std::uint32_t reserved = 0;
 };
 
+// What the plan did to one row of a decode batch.
+struct DevicePlanRow {
+  std::uint32_t remapped = 0;
+  std::uint32_t retained_q24 = 0;
+};
+
 struct DevicePlan {
   std::uint32_t rows = 0;     // B
   std::uint32_t top_k = 0;    // k
@@ -28,13 +34,14 @@ struct DevicePlan {
   std::uint32_t* expert_of = nullptr;  // [B, k]
   float* weight_of = nullptr;          // [B, k]
   // By active expert: the pairs of active expert i are offsets[i] .. offsets[i+1], by rising row.
-  std::uint32_t* count = nullptr;    // [1] A, active experts
-  std::uint32_t* active = nullptr;   // [N] the first A are written, rising
-  std::uint32_t* offsets = nullptr;  // [N + 1] the first A + 1 are written
-  std::uint32_t* row_of = nullptr;   // [B * k]
-  std::uint32_t* slot_of = nullptr;  // [B * k]
-  float* pair_weight = nullptr;      // [B * k] weight_of[row_of * k + slot_of]
-  DevicePlanStats* stats = nullptr;  // [1]
+  std::uint32_t* count = nullptr;      // [1] A, active experts
+  std::uint32_t* active = nullptr;     // [N] the first A are written, rising
+  std::uint32_t* offsets = nullptr;    // [N + 1] the first A + 1 are written
+  std::uint32_t* row_of = nullptr;     // [B * k]
+  std::uint32_t* slot_of = nullptr;    // [B * k]
+  float* pair_weight = nullptr;        // [B * k] weight_of[row_of * k + slot_of]
+  DevicePlanStats* stats = nullptr;    // [1]
+  DevicePlanRow* row_stats = nullptr;  // [B] the live rows of decode batches are written
 };
 
 // Bytes of a plan for up to max_rows rows (a multiple of 256), and the view of one in device memory aligned

@@ -87,6 +87,7 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
     sum += s.retained[r];
     least = min(least, s.retained[r]);
     remapped += s.remapped[r];
+    args.plan.row_stats[r] = {.remapped = s.remapped[r], .retained_q24 = s.retained[r]};
   }
   sum = sum_lanes(sum);
   least = __reduce_min_sync(kAllLanes, least);

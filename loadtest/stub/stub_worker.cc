@@ -67,6 +67,7 @@ StubWorker::Held& StubWorker::hold(std::uint64_t link, std::uint64_t request,
   held.seed = sampling.getSeed();
   held.next_index = generated;
   held.max_tokens = sampling.getMaxTokens();
+  held.receipt = sampling.getReceipt();
   held.top_logprobs = sampling.getLogprobs() ? sampling.getTopLogprobs() : 0;
   return held;
 }
@@ -152,6 +153,14 @@ void StubWorker::step() {
       const StubToken token = make_token(held);
       items[i].setRequest(requests[i]);
       fill_token(items[i].initToken(), held, token);
+      if (held.receipt && options_.receipt) {
+        const StepReceipt told = options_.receipt(held.next_index);
+        auto receipt = items[i].initReceipt();
+        receipt.setAssignments(told.assignments);
+        receipt.setRemapped(told.remapped);
+        receipt.setRouterMass(told.router_mass);
+        receipt.setBatch(told.batch);
+      }
       ++held.next_index;
       if (token.finish != proto::FinishReason::NONE) held_.erase(requests[i]);
     }

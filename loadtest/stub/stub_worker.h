@@ -14,6 +14,7 @@
 
 #include "common/net/control_link.h"
 #include "common/net/event_loop.h"
+#include "services/engine/step_receipt.h"
 
 namespace lynx {
 
@@ -40,6 +41,8 @@ struct StubOptions {
   std::string secret;
   // The token at a place of the generated text.
   std::function<StubToken(std::uint64_t seed, std::uint32_t index)> token;
+  // What the decode step of that token says to a request that asks for a receipt; empty: nothing.
+  std::function<StepReceipt(std::uint32_t index)> receipt;
 };
 
 class StubWorker;
@@ -83,6 +86,7 @@ class StubWorker {
     std::uint32_t next_index = 0;
     std::uint32_t max_tokens = 0;
     std::uint8_t top_logprobs = 0;
+    bool receipt = false;
     bool decoding = false;
     std::unique_ptr<Timer> timer;  // prefill under way
   };

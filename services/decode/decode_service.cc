@@ -153,7 +153,8 @@ void DecodeService::send_tokens(const StepDone& step) {
     const auto found = requests_.find(token.sequence);
     if (found == requests_.end() || found->second.state != State::kRunning) continue;
     --found->second.remaining_tokens;
-    by_link[found->second.wire.link].push_back({found->second.wire.request, &token.token});
+    by_link[found->second.wire.link].push_back(
+        {found->second.wire.request, &token.token, token.receipt ? &*token.receipt : nullptr});
   }
   for (const auto& [link, items] : by_link) {
     capnp::MallocMessageBuilder message;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "services/engine/model.h"
 #include "services/engine/sequence.h"
 #include "services/engine/step_cost.h"
+#include "services/engine/step_receipt.h"
 
 namespace lynx {
 
@@ -53,6 +55,7 @@ struct LayerDone {
 struct SequenceToken {
   SequenceId sequence = 0;
   SampledTokenData token;
+  std::optional<StepReceipt> receipt{};  // of decode steps, where the sequence asks for it
 };
 // The engine has let go of the sequence: nothing reads or writes its blocks any more. Exactly one per
 // admitted sequence.

@@ -27,7 +27,8 @@ struct SamplingParams {
   bool ignore_eos = false;
   bool logprobs = false;
   std::uint8_t top_logprobs = 0;
-  bool exact = false;  // lynx.exact: this sequence's rows keep their full top-k
+  bool exact = false;    // lynx.exact: this sequence's rows keep their full top-k
+  bool receipt = false;  // lynx.receipt: each decode step tells what it did to this sequence
 };
 
 // Whoever sends a request is outside: every number is checked once, here, before the engine sees it.

@@ -46,11 +46,13 @@ void StepRunner::lay_out(const StepPlan& plan) {
   logit_rows_.clear();
   exact_.clear();
   sampling_.clear();
+  receipts_ = false;
   for (const auto& [sequence, rows] : plan.slices) {
     rows_.push_back({static_cast<std::uint32_t>(tokens_.size()), rows, sequence->cached, sequence->blocks});
     const auto first = sequence->tokens.begin() + sequence->cached;
     tokens_.insert(tokens_.end(), first, first + rows);
     exact_.insert(exact_.end(), rows, sequence->sampling.exact ? 1 : 0);
+    receipts_ |= plan.phase == Phase::kDecode && sequence->sampling.receipt;
     if (rows != sequence->uncached()) continue;
     logit_rows_.push_back(static_cast<std::uint32_t>(tokens_.size()) - 1);
     sampling_.push_back(sampling_of(*sequence));
@@ -68,6 +70,7 @@ StepBatch StepRunner::batch_of(const StepPlan& plan) const {
     batch.decode = true;
     batch.policy = policy_;
     batch.exact_rows = exact_;
+    batch.row_routing = receipts_;
   }
   return batch;
 }
@@ -86,7 +89,8 @@ void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
   LYNX_CHECK(result_.samples.size() == logit_rows_.size(), "the model sampled other rows than asked for");
   std::span<const float> logits(result_.logits);
   auto row = result_.samples.begin();
-  for (const auto& [sequence, rows] : plan.slices) {
+  for (std::size_t slice = 0; slice < plan.slices.size(); ++slice) {
+    const auto& [sequence, rows] = plan.slices[slice];
     sequence->cached += rows;
     if (sequence->uncached() != 0) continue;
     if (sequence->id == shadowed_) outcome.drift = drift_of(*row, logits);
@@ -96,9 +100,22 @@ void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
       sequence->phase = Phase::kDecode;
       token->finish = static_cast<std::uint8_t>(finish_after(*sequence, model_.config()));
     }
-    outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token)});
+    outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token), receipt_of(plan, slice)});
   }
   shadowed_ = kNobody;
+}
+
+// Of a decode step, where a sequence has one row. What prefill computes is exact, and in no receipt.
+std::optional<StepReceipt> StepRunner::receipt_of(const StepPlan& plan, std::size_t slice) const {
+  if (!receipts_ || !plan.slices[slice].sequence->sampling.receipt) return std::nullopt;
+  LYNX_CHECK(result_.routing.size() == tokens_.size(), "the model told of other rows than asked for");
+  const RowRouting& row = result_.routing[rows_[slice].first_row];
+  const ModelConfig& model = model_.config();
+  const double all = static_cast<double>(model.layers) * (1U << 24);
+  return StepReceipt{.assignments = model.layers * model.router.top_k,
+                     .remapped = row.remapped,
+                     .router_mass = static_cast<float>(static_cast<double>(row.mass_q24) / all),
+                     .batch = static_cast<std::uint32_t>(plan.slices.size())};
 }
 
 std::optional<DriftSample> StepRunner::drift_of(const RowSample& row, std::span<const float> logits) const {

@@ -13,6 +13,7 @@
 #include "services/engine/sampler.h"
 #include "services/engine/scheduler.h"
 #include "services/engine/step_cost.h"
+#include "services/engine/step_receipt.h"
 
 namespace lynx {
 
@@ -20,6 +21,7 @@ struct SampledRow {
   SequenceId sequence = 0;
   bool leaves = false;             // Sequence::one_token
   Result<SampledTokenData> token;  // an error ends this sequence alone
+  std::optional<StepReceipt> receipt{};
 };
 
 struct StepOutcome {
@@ -55,6 +57,7 @@ class StepRunner {
   StepBatch batch_of(const StepPlan& plan) const;
   StepWork work_of(const StepPlan& plan) const;
   void advance(const StepPlan& plan, StepOutcome& outcome);
+  std::optional<StepReceipt> receipt_of(const StepPlan& plan, std::size_t slice) const;
   RowSampling sampling_of(const Sequence& sequence) const;
   Result<SampledTokenData> sample(const Sequence& sequence, const RowSample& row,
                                   std::span<const float>& logits);
@@ -70,6 +73,7 @@ class StepRunner {
   std::vector<std::uint32_t> logit_rows_;  // [R]
   std::vector<std::uint8_t> exact_;        // [T]
   std::vector<RowSampling> sampling_;      // [R]
+  bool receipts_ = false;                  // a sequence of this decode step asks for one
   StepResult shadow_;
   SequenceId shadowed_ = kNobody;  // of the step under way
 };

@@ -44,6 +44,7 @@ ApiCall::ApiCall(CallContext& context, const ApiRequest& request, ReplyHead head
       stream_(request.stream),
       include_usage_(request.include_usage),
       logprobs_(request.sampling.logprobs),
+      receipt_(request.sampling.receipt),
       slo_class_(sequences.front().slo_class),
       arrival_(sequences.front().arrival),
       responder_(std::move(responder)),
@@ -62,6 +63,7 @@ void ApiCall::submit(std::vector<SequenceSpec> sequences) {
 bool ApiCall::on_token(std::uint32_t index, const GeneratedToken& token) {
   Choice& choice = choices_[index];
   ++choice.tokens;
+  if (receipt_ && token.receipt) choice.receipt.add(*token.receipt);
   const auto out = choice.text.push(token);
   choice.finish = out.stopped ? "stop" : finish_word(token.finish);
   if (logprobs_) choice.logprobs.push(token);
@@ -117,9 +119,19 @@ void ApiCall::observe_end(const Choice& choice, bool finished) {
   context_.metrics.slo(slo_class_, met);
 }
 
+void ApiCall::observe_receipt(const Receipt& receipt) {
+  if (receipt.steps() == 0) return;  // not asked for, or one token: prefill's
+  auto& metrics = context_.metrics.of(slo_class_);
+  metrics.remapped_share->Observe(receipt.remapped_share());
+  metrics.router_mass_mean->Observe(receipt.router_mass_mean());
+  metrics.router_mass_worst->Observe(receipt.router_mass_worst());
+  metrics.batch_mean->Observe(receipt.batch_mean());
+}
+
 void ApiCall::on_finished(std::uint32_t index) {
   choices_[index].ended = true;
   observe_end(choices_[index], true);
+  observe_receipt(choices_[index].receipt);
   if (--open_choices_ == 0 && !over_) complete();
 }
 
@@ -170,7 +182,11 @@ void ApiCall::send_whole() {
 
 Usage ApiCall::usage() const {
   Usage out{prompt_tokens_, 0};
-  for (const auto& choice : choices_) out.completion_tokens += choice.tokens;
+  if (receipt_) out.receipt.emplace();
+  for (const auto& choice : choices_) {
+    out.completion_tokens += choice.tokens;
+    if (receipt_) out.receipt->add(choice.receipt);
+  }
   return out;
 }
 

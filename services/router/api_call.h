@@ -51,6 +51,7 @@ class ApiCall final : public SequenceListener, public std::enable_shared_from_th
     LogprobText logprobs;
     Dispatcher::FlowId flow = 0;
     std::uint64_t tokens = 0;
+    Receipt receipt;
     Clock::time_point first_token;
     Clock::time_point last_token;
     std::string whole_text;  // when not streaming
@@ -63,6 +64,7 @@ class ApiCall final : public SequenceListener, public std::enable_shared_from_th
   void open_stream();
   void observe_token(Choice& choice);
   void observe_end(const Choice& choice, bool finished);
+  void observe_receipt(const Receipt& receipt);
   void complete();
   void send_whole();
   void client_gone();
@@ -76,6 +78,7 @@ class ApiCall final : public SequenceListener, public std::enable_shared_from_th
   const bool stream_;
   const bool include_usage_;
   const bool logprobs_;
+  const bool receipt_;
   const std::size_t slo_class_;
   const Clock::time_point arrival_;
   std::uint64_t prompt_tokens_ = 0;

@@ -54,7 +54,7 @@ void Dispatcher::on_frame(WorkerId from, proto::Frame::Reader frame) {
 void Dispatcher::on_tokens(WorkerId from, proto::Tokens::Reader tokens) {
   bool freed = false;
   for (const auto item : tokens.getItems()) {
-    auto token = read_token(item.getToken());
+    auto token = read_item(item);
     step_request(from, item.getRequest(), WorkerRole::kDecode, [&](RequestFlow& flow) {
       const FlowVerdict verdict = flow.on_decode_token(std::move(token));
       freed = freed || verdict != FlowVerdict::kContinue;

@@ -119,7 +119,11 @@ void read_ours(JsonFields& fields, ApiRequest& out) {
   if (!lynx->is_object()) return fields.fail("lynx", "must be an object");
   JsonFields inner(*lynx, "lynx.");
   inner.boolean("exact", out.sampling.exact);
+  inner.boolean("receipt", out.sampling.receipt);
   if (const auto error = inner.finish()) fields.adopt(*error);
+  if (out.sampling.receipt && out.stream && !out.include_usage)
+    fields.fail("lynx.receipt",
+                "of a stream needs 'stream_options.include_usage' to be true: it is part of the usage");
 }
 
 // One prompt: a string or an array of token ids.

@@ -30,6 +30,23 @@ void append_tail(std::string& out, const ReplyPiece& piece) {
   out += "\"}";
 }
 
+// ,"lynx":{...}
+void append_receipt(std::string& out, const Receipt& receipt) {
+  const auto real = [&](const char* key, double value) {
+    out += key;
+    append_json_number(out, static_cast<float>(value));
+  };
+  out += R"(,"lynx":{"steps":)";
+  append_json_number(out, receipt.steps());
+  real(R"(,"remapped_share":)", receipt.remapped_share());
+  real(R"(,"router_mass":{"mean":)", receipt.router_mass_mean());
+  real(R"(,"worst_step":)", receipt.router_mass_worst());
+  real(R"(},"batch":{"mean":)", receipt.batch_mean());
+  out += R"(,"max":)";
+  append_json_number(out, std::uint64_t{receipt.batch_max()});
+  out += "}}";
+}
+
 // "usage":{...}
 void append_usage(std::string& out, const Usage& usage) {
   out += R"("usage":{"prompt_tokens":)";
@@ -38,6 +55,7 @@ void append_usage(std::string& out, const Usage& usage) {
   append_json_number(out, usage.completion_tokens);
   out += R"(,"total_tokens":)";
   append_json_number(out, usage.prompt_tokens + usage.completion_tokens);
+  if (usage.receipt) append_receipt(out, *usage.receipt);
   out += '}';
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "services/router/openai_api.h"
+#include "services/router/receipt.h"
 
 namespace lynx {
 
@@ -21,6 +23,7 @@ struct ReplyHead {
 struct Usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t completion_tokens = 0;
+  std::optional<Receipt> receipt{};  // usage.lynx, where the request asked for it
 };
 
 // finish: empty = goes on. logprobs: a JSON object, or empty for null.

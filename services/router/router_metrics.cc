@@ -11,6 +11,25 @@ constexpr std::array<std::string_view, 3> kObjectives{"ttft", "tpot", "all"};
 constexpr std::array<std::string_view, kRejectReasons> kRejects{"queue_full", "queue_timeout", "no_workers",
                                                                 "deadline", "draining"};
 
+void make_receipts(MetricsRegistry& registry, const std::string& slo_class, RouterMetrics::PerClass& out) {
+  const Labels labels{{"slo_class", slo_class}};
+  out.remapped_share = &registry.histogram(
+      "receipt_remapped_share", "Share of a sequence's assignments that decode steps remapped; of receipts",
+      {0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1}, labels);
+  const auto mass = [&](const char* of) {
+    return &registry.histogram("receipt_router_mass",
+                               "Router probability that a sequence kept of its exact top-k: mean of its "
+                               "decode steps, and the worst one; of receipts",
+                               ratio_bounds(), {{"slo_class", slo_class}, {"of", of}});
+  };
+  out.router_mass_mean = mass("mean");
+  out.router_mass_worst = mass("worst_step");
+  out.batch_mean = &registry.histogram("receipt_batch_size",
+                                       "Sequences of a sequence's decode steps, itself among them, mean; of "
+                                       "receipts",
+                                       expert_count_bounds(), labels);
+}
+
 RouterMetrics::PerClass make_class(MetricsRegistry& registry, const SloClass& slo_class) {
   const std::string& name = slo_class.name;
   const Labels labels{{"slo_class", name}};
@@ -25,6 +44,7 @@ RouterMetrics::PerClass make_class(MetricsRegistry& registry, const SloClass& sl
                                 request_seconds_bounds(), labels);
   out.queue = &registry.histogram("queue_seconds", "Time a sequence waited in the router for workers",
                                   request_seconds_bounds(), labels);
+  make_receipts(registry, name, out);
   out.depth = &registry.gauge("queue_depth", "Sequences that wait in the router", labels);
   for (std::size_t objective = 0; objective < kObjectives.size(); ++objective)
     for (const bool met : {false, true})

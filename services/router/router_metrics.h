@@ -36,6 +36,11 @@ class RouterMetrics {
     prometheus::Histogram* itl;
     prometheus::Histogram* e2e;
     prometheus::Histogram* queue;
+    // Of sequences that asked for a receipt and decoded at least one step.
+    prometheus::Histogram* remapped_share;
+    prometheus::Histogram* router_mass_mean;
+    prometheus::Histogram* router_mass_worst;
+    prometheus::Histogram* batch_mean;
     prometheus::Gauge* depth;
     std::array<std::array<prometheus::Counter*, 2>, 3> slo;  // [ttft, tpot, all][missed, met]
   };

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/core/clock.h"
 #include "common/text/token.h"
+#include "services/engine/step_receipt.h"
 
 namespace lynx {
 
@@ -27,7 +29,8 @@ struct SamplingSettings {
   bool ignore_eos = false;
   bool logprobs = false;
   std::uint8_t top_logprobs = 0;
-  bool exact = false;  // lynx.exact
+  bool exact = false;    // lynx.exact
+  bool receipt = false;  // lynx.receipt
 };
 
 struct SequenceSpec {
@@ -54,7 +57,8 @@ struct GeneratedToken {
   std::uint32_t index = 0;  // 0-based place in the generated text
   TokenFinish finish = TokenFinish::kNone;
   float logprob = 0;
-  std::vector<TokenLogprob> top;
+  std::vector<TokenLogprob> top{};
+  std::optional<StepReceipt> receipt{};  // of a decode step, where the request asked for it
 };
 
 }  // namespace lynx

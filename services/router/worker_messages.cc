@@ -25,6 +25,7 @@ void fill_sampling(proto::SamplingParams::Builder out, const SamplingSettings& i
   out.setTopLogprobs(in.top_logprobs);
   out.setLogprobs(in.logprobs);
   out.setExact(in.exact);
+  out.setReceipt(in.receipt);
 }
 
 void fill_tokens(capnp::List<std::uint32_t>::Builder out, const AttemptHead& head) {
@@ -104,10 +105,21 @@ WorkerHealth read_heartbeat(proto::Heartbeat::Reader in) {
 }
 
 GeneratedToken read_token(proto::SampledToken::Reader in) {
-  GeneratedToken out{in.getToken(), in.getIndex(), read_finish(in.getFinish()), in.getLogprob(), {}};
+  GeneratedToken out{in.getToken(), in.getIndex(), read_finish(in.getFinish()), in.getLogprob(), {}, {}};
   const auto top = in.getTopLogprobs();
   out.top.reserve(top.size());
   for (const auto entry : top) out.top.push_back({entry.getToken(), entry.getLogprob()});
+  return out;
+}
+
+GeneratedToken read_item(proto::Tokens::Item::Reader in) {
+  GeneratedToken out = read_token(in.getToken());
+  if (!in.hasReceipt()) return out;
+  const auto told = in.getReceipt();
+  const StepReceipt receipt{told.getAssignments(), told.getRemapped(), told.getRouterMass(), told.getBatch()};
+  const bool sound = receipt.remapped <= receipt.assignments && receipt.router_mass >= 0 &&
+                     receipt.router_mass <= 1 && receipt.batch > 0;
+  if (sound) out.receipt = receipt;
   return out;
 }
 

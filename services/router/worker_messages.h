@@ -35,6 +35,7 @@ void write_gone(capnp::MessageBuilder& message, const WorkerInfo& decode);
 WorkerInfo read_register(proto::Register::Reader in);
 WorkerHealth read_heartbeat(proto::Heartbeat::Reader in);
 GeneratedToken read_token(proto::SampledToken::Reader in);
+GeneratedToken read_item(proto::Tokens::Item::Reader in);  // its receipt too, if that can be true
 Error read_fault(proto::Fault::Reader in);
 
 }  // namespace lynx

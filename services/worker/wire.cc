@@ -41,6 +41,7 @@ SamplingParams read_sampling(proto::SamplingParams::Reader in) {
   out.logprobs = in.getLogprobs();
   out.top_logprobs = in.getTopLogprobs();
   out.exact = in.getExact();
+  out.receipt = in.getReceipt();
   return out;
 }
 
@@ -67,6 +68,13 @@ void fill_token(proto::SampledToken::Builder out, const SampledTokenData& token)
     top[i].setToken(token.top_logprobs[i].first);
     top[i].setLogprob(token.top_logprobs[i].second);
   }
+}
+
+void fill_receipt(proto::StepReceipt::Builder out, const StepReceipt& receipt) {
+  out.setAssignments(receipt.assignments);
+  out.setRemapped(receipt.remapped);
+  out.setRouterMass(receipt.router_mass);
+  out.setBatch(receipt.batch);
 }
 
 std::uint32_t milliseconds_until(Clock::time_point deadline, Clock::time_point now) {
@@ -179,6 +187,7 @@ void write_tokens(capnp::MessageBuilder& message, std::uint64_t step, const std:
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setRequest(items[i].request);
     fill_token(list[i].initToken(), *items[i].token);
+    if (items[i].receipt != nullptr) fill_receipt(list[i].initReceipt(), *items[i].receipt);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "common/transport/kv_transport.h"
 #include "proto/worker.capnp.h"
 #include "services/engine/sampling_params.h"
+#include "services/engine/step_receipt.h"
 #include "services/worker/expert_meter.h"
 
 namespace lynx::wire {
@@ -81,6 +82,7 @@ struct HandedOver {
 struct TokenItem {
   std::uint64_t request = 0;
   const SampledTokenData* token = nullptr;
+  const StepReceipt* receipt = nullptr;  // null: not asked for
 };
 
 void write_register(capnp::MessageBuilder& message, const Hardware& hardware);

@@ -117,6 +117,31 @@ TEST_F(Api, BadRequestsNameTheField) {
   }
 }
 
+// Alone, a request keeps everything; in company under lynx, what its steps tell lies within bounds.
+TEST_F(Api, ReceiptsTellWhatCompanyDid) {
+  const json asked = {{"ignore_eos", true}, {"lynx", {{"receipt", true}}}};
+  const ApiReply alone = post(port(), "/v1/completions", completion(asked));
+  ASSERT_EQ(alone.status, 200) << alone.body;
+  EXPECT_EQ(alone.json()["usage"]["lynx"], json::parse(R"({"steps":15,"remapped_share":0.0,
+    "router_mass":{"mean":1.0,"worst_step":1.0},"batch":{"mean":1.0,"max":1}})"))
+      << "of 16 tokens the first is prefill's";
+
+  json together = completion(asked);
+  together.update({{"n", 12}, {"max_tokens", 40}, {"temperature", 1.0}, {"seed", 3}});
+  const ApiReply reply = post(port(), "/v1/completions", together);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const json told = reply.json()["usage"]["lynx"];
+  EXPECT_EQ(told["steps"], 12 * 39);
+  EXPECT_GT(told["remapped_share"], 0);
+  EXPECT_LT(told["remapped_share"], 0.5);
+  EXPECT_GT(told["router_mass"]["worst_step"], 0.5);
+  EXPECT_GE(told["router_mass"]["mean"], told["router_mass"]["worst_step"]);
+  EXPECT_LT(told["router_mass"]["mean"], 1);
+  EXPECT_GT(told["batch"]["mean"], 1);
+  EXPECT_LE(told["batch"]["max"], 12);
+  EXPECT_GE(told["batch"]["max"], told["batch"]["mean"]);
+}
+
 TEST_F(Api, DecodeRemapsAndPrefillNever) {
   std::vector<StreamCall> calls;
   for (int i = 0; i < 16; ++i) {

@@ -51,6 +51,10 @@ class RoutedBatch {
     return p;
   }
 
+  std::vector<DevicePlanRow> row_stats(std::size_t count) const {
+    return DeviceArray<DevicePlanRow>::download_from(args_.plan.row_stats, count);
+  }
+
   std::vector<float> pair_weights(std::size_t count) const {
     return DeviceArray<float>::download_from(args_.plan.pair_weight, count);
   }

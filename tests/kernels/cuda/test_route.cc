@@ -1,6 +1,8 @@
 // Plans of the device against route_reference, bit for bit.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "tests/kernels/cuda/routed_batch.h"
 #include "tests/kernels/lynx/recordings.h"
@@ -42,11 +44,26 @@ void expect_same(const RoutingCase& c, const RoutedBatch& batch) {
     ASSERT_EQ(pair_weights[i], want.weights[want.row_of[i] * want.top_k + want.slot_of[i]]);
 }
 
+// What decode plans say of each row.
+void expect_same_rows(const RoutingCase& c, const RoutedBatch& batch) {
+  SCOPED_TRACE(describe(c));
+  const ExpertPlan want = c.plan();
+  const auto rows = batch.row_stats(want.rows);
+  for (std::uint32_t r = 0; r < want.rows; ++r) {
+    if (c.live[r] == 0) continue;
+    const auto slots = std::span(want.experts).subspan(std::size_t{r} * want.top_k, want.top_k);
+    const auto empty = static_cast<std::uint32_t>(std::ranges::count(slots, ExpertPlan::kNoExpert));
+    ASSERT_EQ(rows[r].remapped, want.top_k - empty - want.row_kept[r]) << "row " << r;
+    ASSERT_EQ(rows[r].retained_q24, want.row_mass_q24[r]) << "row " << r;
+  }
+}
+
 void check(const RoutingCase& c) {
   if (!check_route(c.shape, c.policy.kind).ok()) return;  // energy of k = 1
   RoutedBatch batch(c);
   batch.decode();
   expect_same(c, batch);
+  expect_same_rows(c, batch);
 }
 
 const std::vector<RouterShape> kShapes{

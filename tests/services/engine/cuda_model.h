@@ -84,6 +84,7 @@ class Sequences {
     batch.policy.kind = policy;
     batch.sampling = sampling;
     batch.decode = true;
+    batch.row_routing = true;
     model_.forward(batch, cache_, result, nullptr);
     if (again) return;
     for (const std::size_t s : which) ++cached_[s];

@@ -129,6 +129,23 @@ TEST_F(CudaModel, ExactRowsKeepTheirExperts) {
   exact[3] = 1;
   sequences.decode(all, tokens, PolicyKind::kLynx, {}, true, exact);
   EXPECT_TRUE(same_bits(row(sequences.result, 3, vocab), off));
+
+  const std::vector<RowRouting>& rows = sequences.result.routing;
+  ASSERT_EQ(rows.size(), all.size());
+  std::uint64_t remapped = 0, by_rows = 0;
+  double mass = 0, mass_by_rows = 0;
+  for (const PlanStats& layer : sequences.result.layers) {
+    remapped += layer.remapped;
+    mass += layer.retained_mass_sum;
+  }
+  for (const RowRouting& r : rows) {
+    by_rows += r.remapped;
+    mass_by_rows += static_cast<double>(r.mass_q24) / 16777216.0;
+  }
+  EXPECT_GT(remapped, 0U);
+  EXPECT_EQ(by_rows, remapped);
+  EXPECT_DOUBLE_EQ(mass_by_rows, mass);
+  EXPECT_EQ(rows[3].remapped, 0U);
 }
 
 }  // namespace

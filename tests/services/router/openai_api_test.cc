@@ -27,7 +27,7 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
     "model": "m", "prompt": "hello", "max_tokens": 7, "min_tokens": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 40,
     "min_p": 0.05, "seed": -3, "stop": ["a", "b"], "n": 2, "logprobs": 3, "presence_penalty": 0.1,
     "frequency_penalty": -0.2, "repetition_penalty": 1.1, "logit_bias": {"5": -100, "257": 2.5}, "ignore_eos": true,
-    "stream": true, "stream_options": {"include_usage": true}, "user": "u", "lynx": {"exact": true},
+    "stream": true, "stream_options": {"include_usage": true}, "user": "u", "lynx": {"exact": true, "receipt": true},
     "slo_class": "batch", "echo": false, "best_of": 1, "suffix": null})");
   EXPECT_EQ(request.model, "m");
   ASSERT_EQ(request.prompts.size(), 1U);
@@ -53,6 +53,7 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
   EXPECT_TRUE(request.stream);
   EXPECT_TRUE(request.include_usage);
   EXPECT_TRUE(sampling.exact);
+  EXPECT_TRUE(sampling.receipt);
   EXPECT_EQ(request.slo_class, "batch");
 }
 
@@ -174,6 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadBody{kText, R"({"prompt": "x", "lynx": true})", "lynx"},
         BadBody{kText, R"({"prompt": "x", "lynx": {"exact": "yes"}})", "lynx.exact"},
         BadBody{kText, R"({"prompt": "x", "lynx": {"experts": 3}})", "lynx.experts"},
+        BadBody{kText, R"({"prompt": "x", "lynx": {"receipt": 1}})", "lynx.receipt"},
+        BadBody{kText, R"({"prompt": "x", "stream": true, "lynx": {"receipt": true}})", "lynx.receipt"},
         BadBody{kText, R"({"prompt": "x", "slo_class": 1})", "slo_class"},
         BadBody{kText, R"({"prompt": "x", "model": 1})", "model"},
         BadBody{kText, R"({"prompt": "x", "echo": true})", "echo"},

@@ -90,6 +90,20 @@ TEST(StreamReply, ChatChunksAndUsage) {
   EXPECT_TRUE(event(out)["choices"].empty());
 }
 
+TEST(WholeReply, UsageWithAReceipt) {
+  Usage usage{2, 5};
+  usage.receipt.emplace();
+  usage.receipt->add(StepReceipt{.assignments = 8, .remapped = 2, .router_mass = 0.5F, .batch = 3});
+  usage.receipt->add(StepReceipt{.assignments = 8, .remapped = 0, .router_mass = 1, .batch = 6});
+  const auto told =
+      json::parse(R"({"prompt_tokens":2,"completion_tokens":5,"total_tokens":7,"lynx":{"steps":2,
+    "remapped_share":0.125,"router_mass":{"mean":0.75,"worst_step":0.5},"batch":{"mean":4.5,"max":6}}})");
+  EXPECT_EQ(json::parse(whole_reply(kTextHead, {{0, "a", "stop", ""}}, usage))["usage"], told);
+  std::string out;
+  StreamReply(kChatHead, true).usage(out, usage);
+  EXPECT_EQ(event(out)["usage"], told);
+}
+
 TEST(WholeReply, BothShapes) {
   const auto text =
       json::parse(whole_reply(kTextHead, {{0, "a\n", "stop", ""}, {1, "b", "length", ""}}, {2, 5}));

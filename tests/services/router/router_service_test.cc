@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "tests/services/router/router_rig.h"
@@ -111,6 +112,67 @@ TEST(RouterService, LogprobsComeInBothShapes) {
     if (event["choices"][0]["logprobs"].is_object())
       for (const auto& entry : event["choices"][0]["logprobs"]["content"]) told.push_back(entry["token"]);
   EXPECT_EQ(told, (std::vector<std::string>{"a", "b"}));
+}
+
+json with_receipt(int max_tokens, bool stream) {
+  json request = body(max_tokens, stream);
+  request["lynx"] = {{"receipt", true}};
+  if (stream) request["stream_options"] = {{"include_usage", true}};
+  return request;
+}
+
+// The first token is prefill's; token i of the others is told of as the stub says.
+TEST(RouterService, AReceiptSumsWhatTheDecodeStepsTell) {
+  RouterRig rig;
+  rig.add(proto::Role::PREFILL, "p");
+  rig.add(proto::Role::DECODE, "d", [](StubOptions& options) {
+    options.receipt = [](std::uint32_t i) {
+      return StepReceipt{.assignments = 8, .remapped = i, .router_mass = i == 2 ? 0.5F : 1, .batch = i};
+    };
+  });
+  rig.until([&] { return rig.router->dispatcher().ready(); });
+  const auto told = json::parse(R"({"steps":4,"remapped_share":0.3125,
+    "router_mass":{"mean":0.875,"worst_step":0.5},"batch":{"mean":2.5,"max":4}})");
+  for (const bool stream : {false, true}) {
+    const auto& reply = rig.post(with_receipt(5, stream));
+    rig.until_over(reply);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ((stream ? reply.events.back() : reply.reply())["usage"]["lynx"], told);
+  }
+  const auto& unasked = rig.post(body(5));
+  json twice = with_receipt(5, false);
+  twice["n"] = 2;
+  const auto& choices = rig.post(twice);
+  const auto& one = rig.post(with_receipt(1, false));
+  rig.until([&] { return unasked.over && choices.over && one.over; });
+  EXPECT_FALSE(unasked.reply()["usage"].contains("lynx"));
+  EXPECT_EQ(choices.reply()["usage"]["lynx"]["steps"], 8);
+  EXPECT_EQ(choices.reply()["usage"]["lynx"]["remapped_share"], 0.3125);
+  EXPECT_EQ(one.reply()["usage"]["lynx"]["steps"], 0);
+  const auto& metrics = rig.get("/metrics");
+  rig.until_over(metrics);
+  const auto shows = [&](const char* line) { return metrics.body.find(line) != std::string::npos; };
+  EXPECT_TRUE(shows("lynx_receipt_remapped_share_count{slo_class=\"interactive\"} 4\n")) << metrics.body;
+  EXPECT_TRUE(shows("lynx_receipt_remapped_share_sum{slo_class=\"interactive\"} 1.25\n"));
+}
+
+TEST(RouterService, AReceiptThatCannotBeTrueIsLeftOut) {
+  RouterRig rig;
+  rig.add(proto::Role::PREFILL, "p");
+  rig.add(proto::Role::DECODE, "d", [](StubOptions& options) {
+    options.receipt = [](std::uint32_t i) {
+      StepReceipt out{.assignments = 8, .remapped = 0, .router_mass = 1, .batch = 1};
+      if (i == 1) out.router_mass = std::numeric_limits<float>::quiet_NaN();
+      if (i == 2) out.remapped = 9;
+      if (i == 3) out.batch = 0;
+      return out;
+    };
+  });
+  rig.until([&] { return rig.router->dispatcher().ready(); });
+  const auto& reply = rig.post(with_receipt(6, false));
+  rig.until_over(reply);
+  EXPECT_EQ(reply.reply()["usage"]["lynx"]["steps"], 2);
+  EXPECT_EQ(reply.reply()["usage"]["lynx"]["router_mass"]["mean"], 1);
 }
 
 TEST(RouterService, AKilledPrefillWorkerIsReplacedBeforeTheFirstToken) {

@@ -21,6 +21,7 @@ void fill(capnp::MessageBuilder& message) {
   sampling.setTopK(7);
   sampling.setSeed(99);
   sampling.setMaxTokens(20);
+  sampling.setReceipt(true);
   auto bias = sampling.initLogitBias(1);
   bias[0].setToken(4);
   bias[0].setBias(-2);
@@ -49,6 +50,7 @@ TEST(Wire, ReadsAPrefillWhole) {
   EXPECT_EQ(in->head.sampling.top_k, 7U);
   EXPECT_EQ(in->head.sampling.seed, 99U);
   EXPECT_EQ(in->head.sampling.max_tokens, 20U);
+  EXPECT_TRUE(in->head.sampling.receipt);
   EXPECT_EQ(in->head.sampling.logit_bias, (std::vector<std::pair<TokenId, float>>{{4, -2.0F}}));
   EXPECT_EQ(in->head.deadline, std::chrono::milliseconds(1500));
   EXPECT_EQ(in->head.slo_class, "interactive");
@@ -67,6 +69,7 @@ TEST(Wire, DefaultsAreTheSchemas) {
   EXPECT_EQ(in->sampling.temperature, 1);
   EXPECT_EQ(in->sampling.top_p, 1);
   EXPECT_EQ(in->sampling.max_tokens, 0U);
+  EXPECT_FALSE(in->sampling.receipt);
 }
 
 TEST(Wire, GarbledFramesAreErrorsNotCrashes) {
@@ -108,11 +111,16 @@ TEST(Wire, WritesTokensOfOneStep) {
   b.token = 7;
   b.finish = static_cast<std::uint8_t>(FinishReason::kStop);
   capnp::MallocMessageBuilder message;
-  wire::write_tokens(message, 9, {{1, &a}, {2, &b}});
+  const StepReceipt receipt{.assignments = 8, .remapped = 3, .router_mass = 0.75F, .batch = 5};
+  wire::write_tokens(message, 9, {{1, &a, &receipt}, {2, &b}});
   const auto out = message.getRoot<proto::Frame>().asReader().getTokens();
   EXPECT_EQ(out.getStep(), 9U);
   ASSERT_EQ(out.getItems().size(), 2U);
   EXPECT_EQ(out.getItems()[0].getToken().getTopLogprobs()[1].getLogprob(), -1.5F);
+  const auto told = out.getItems()[0].getReceipt();
+  EXPECT_EQ((StepReceipt{told.getAssignments(), told.getRemapped(), told.getRouterMass(), told.getBatch()}),
+            receipt);
+  EXPECT_FALSE(out.getItems()[1].hasReceipt());
   EXPECT_EQ(out.getItems()[1].getRequest(), 2U);
   EXPECT_EQ(out.getItems()[1].getToken().getFinish(), proto::FinishReason::STOP);
 }
