@@ -152,8 +152,9 @@ TEST(RouterService, AReceiptSumsWhatTheDecodeStepsTell) {
   const auto& metrics = rig.get("/metrics");
   rig.until_over(metrics);
   const auto shows = [&](const char* line) { return metrics.body.find(line) != std::string::npos; };
-  EXPECT_TRUE(shows("lynx_receipt_remapped_share_count{slo_class=\"interactive\"} 4\n")) << metrics.body;
-  EXPECT_TRUE(shows("lynx_receipt_remapped_share_sum{slo_class=\"interactive\"} 1.25\n"));
+  EXPECT_TRUE(shows("lynx_receipt_remapped_share_count{model=\"stub\",slo_class=\"standard\"} 4\n"))
+      << metrics.body;
+  EXPECT_TRUE(shows("lynx_receipt_remapped_share_sum{model=\"stub\",slo_class=\"standard\"} 1.25\n"));
 }
 
 TEST(RouterService, AReceiptThatCannotBeTrueIsLeftOut) {
