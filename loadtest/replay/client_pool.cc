@@ -109,6 +109,19 @@ double expected_requests(const ClientPool& pool, const PoolOptions& o) {
   return sum;
 }
 
+// A window is drawn whole, even where a slice of it is asked for, so that each slice holds the same arrivals.
+constexpr double kMostDrawn = 3e7;
+
+// Requests of the windows that the time touches, as recorded.
+double requests_in_windows(const ClientPool& pool, const PoolOptions& o) {
+  double sum = 0;
+  for (const PoolClient& client : pool.clients)
+    for (const ArrivalWindow& window : client.windows)
+      if (window.start_s + pool.window_s > o.start_s && window.start_s < o.start_s + o.duration_s)
+        sum += window.rate * pool.window_s;
+  return sum;
+}
+
 Status check(const ClientPool& pool, const PoolOptions& o) {
   if (!(o.duration_s > 0 && o.duration_s <= 1e7)) return invalid("duration: expected 0 to 1e7 s");
   if (!(o.start_s >= 0 && o.start_s < pool.span_s))
@@ -132,6 +145,9 @@ Result<Trace> draw_trace(const ClientPool& pool, const PoolOptions& options) {
   if (expected <= 0) return invalid(pool.name + ": every client is idle in that time");
   if (options.rate == 0 && expected > 1e7) return invalid("duration: more than 1e7 requests");
   const double scale = options.rate > 0 ? options.rate * options.duration_s / expected : 1;
+  if (requests_in_windows(pool, options) * scale > kMostDrawn)
+    return invalid(pool.name + ": rate x window: more than 3e7 requests in the windows of " +
+                   std::to_string(static_cast<long>(pool.window_s)) + " s that the time touches");
 
   Trace trace{.name = pool.name, .format = "servegen", .sha256 = {}, .requests = {}, .rejected = {}};
   const Draw draw(pool, options, scale);

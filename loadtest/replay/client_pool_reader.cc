@@ -1,9 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -25,7 +25,12 @@ std::optional<double> number(std::string_view text) {
 std::optional<std::string> read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  std::array<char, 1U << 16U> some{};
+  while (in.read(some.data(), some.size()) || in.gcount() > 0)
+    text.append(some.data(), static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) return std::nullopt;  // a folder, or the disk
+  return text;
 }
 
 Result<ArrivalWindow> parse_window(std::string_view row) {
@@ -71,8 +76,10 @@ Status read_windows(const fs::path& path, PoolClient& client) {
 }
 
 Status read_lengths(const fs::path& path, PoolClient& client) {
+  std::error_code unknown;
+  if (fs::symlink_status(path, unknown).type() == fs::file_type::not_found) return {};  // not published
   const auto text = read_file(path);
-  if (!text) return {};  // not published
+  if (!text) return {ErrorCode::kNotFound, path.string() + ": cannot be read"};
   const auto wrong = [&](const std::string& what) {
     return Status(ErrorCode::kCorrupt, path.string() + ": " + what);
   };
@@ -136,6 +143,8 @@ Result<LengthTable> parse_length_table(const std::string& text) {
     if (!probability || *probability < 0) return malformed("a probability is no number of at least 0");
     entries.emplace_back(std::max(1U, static_cast<std::uint32_t>(*tokens)), *probability);
   }
+  blanks();
+  if (!rest.empty()) return malformed("text after the closing brace");
   std::ranges::sort(entries);
   LengthTable out;
   double sum = 0;

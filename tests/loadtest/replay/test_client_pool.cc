@@ -117,6 +117,12 @@ TEST_F(PoolFolder, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_NE(error_of().find("0.input_tokens: expected a comma"), std::string::npos) << error_of();
   write("chunk-0-dataset.json", "[]");
   EXPECT_NE(error_of().find("chunk-0-dataset.json: no JSON object"), std::string::npos) << error_of();
+  fs::remove(folder_ / "chunk-0-dataset.json");
+  fs::create_directory(folder_ / "chunk-0-dataset.json");  // is there, and is no file
+  EXPECT_NE(error_of().find("chunk-0-dataset.json: cannot be read"), std::string::npos) << error_of();
+  fs::remove(folder_ / "chunk-0-dataset.json");
+  fs::create_symlink(folder_ / "lost", folder_ / "chunk-0-dataset.json");
+  EXPECT_NE(error_of().find("chunk-0-dataset.json: cannot be read"), std::string::npos) << error_of();
   EXPECT_NE(read_client_pool("/nowhere").error().message.find("/nowhere"), std::string::npos);
 }
 
@@ -129,6 +135,17 @@ TEST_F(PoolFolder, OptionsOutOfRangeAreRefused) {
   EXPECT_FALSE(draw_trace(*pool, {.rate = std::nan("")}).ok());
 }
 
+// A short slice of a long and busy window: the window is what would fill the memory.
+TEST_F(PoolFolder, AWindowThatIsTooFullIsRefused) {
+  write("chunk-0-trace.csv", "0,1000000,1,Gamma,1,1\n600,1000000,1,Gamma,1,1\n");
+  const auto pool = read_client_pool(folder_.string());
+  const auto slice = draw_trace(*pool, {.start_s = 0, .duration_s = 1, .seed = 1});
+  ASSERT_FALSE(slice.ok());
+  EXPECT_NE(slice.error().message.find("more than 3e7 requests in the windows of 600 s"), std::string::npos)
+      << slice.error().message;
+  EXPECT_TRUE(draw_trace(*pool, {.start_s = 0, .duration_s = 1, .rate = 10, .seed = 1}).ok());
+}
+
 TEST(LengthTable, ReadsADictLiteral) {
   const auto table = parse_length_table("{45: 0.5, 46:1.5 , 0: 0.0}");
   ASSERT_TRUE(table.ok()) << table.error().message;
@@ -138,8 +155,8 @@ TEST(LengthTable, ReadsADictLiteral) {
   EXPECT_EQ(table->draw(0.25), 46u);
   EXPECT_EQ(table->draw(0.9999999), 46u);
   EXPECT_TRUE(parse_length_table("{}")->empty());
-  for (const char* bad :
-       {"", "{", "{1}", "{1:}", "{1: 2", "{a: 1}", "{1: -1}", "{1: 0}", "{1: nan}", "{1: 1 2: 1}"})
+  for (const char* bad : {"", "{", "{1}", "{1:}", "{1: 2", "{a: 1}", "{1: -1}", "{1: 0}", "{1: nan}",
+                          "{1: 1 2: 1}", "{1: 1}}", "{}, 2", "{1: 1} {2: 1}"})
     EXPECT_FALSE(parse_length_table(bad).ok()) << bad;
 }
 
