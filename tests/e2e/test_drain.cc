@@ -55,12 +55,19 @@ class TermWhen {
           hit_ = true;
           if (then) then();
         }) {}
+  ~TermWhen() { join(); }  // a test that gives up early does not leave it behind
+  TermWhen(const TermWhen&) = delete;
+  TermWhen& operator=(const TermWhen&) = delete;
   bool hit() {
-    thread_.join();
+    join();
     return hit_;
   }
 
  private:
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
   bool hit_ = false;
   std::thread thread_;
 };
