@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <map>
 
+#include "loadtest/replay/html_text.h"
+
 namespace lynx {
 namespace {
 
@@ -73,7 +75,7 @@ std::string curve(const std::vector<const Cell*>& cells, const Axis& x, const Ax
                   y(c->loss_change.mean() + c->loss_change.error()), colour);
     marks += text("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" stroke=\"%s\" fill=\"%s\"><title>", cx, cy, colour,
                   c->is_default ? colour : "#fff");
-    marks += html_escaped(c->label) +
+    marks += escape_html(c->label) +
              text(": %.2f experts, %.4f</title></circle>\n", c->activated.mean(), c->loss_change.mean());
   }
   return "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" stroke-width=\"1.6\" points=\"" +
@@ -81,23 +83,6 @@ std::string curve(const std::vector<const Cell*>& cells, const Axis& x, const Ax
 }
 
 }  // namespace
-
-std::string html_escaped(const std::string& raw) {
-  std::string out;
-  for (const char c : raw) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string pareto_plot(const Results& results, std::uint32_t batch) {
   const Curves curves = curves_of(results, batch);
@@ -131,7 +116,7 @@ std::string pareto_plot(const Results& results, std::uint32_t batch) {
     out += text("<rect x=\"%.0f\" y=\"%.1f\" width=\"12\" height=\"4\" fill=\"%s\"/>", kWidth - kRight + 14,
                 line - 6, colour);
     out +=
-        text("<text x=\"%.0f\" y=\"%.1f\">", kWidth - kRight + 32, line) + html_escaped(policy) + "</text>\n";
+        text("<text x=\"%.0f\" y=\"%.1f\">", kWidth - kRight + 32, line) + escape_html(policy) + "</text>\n";
   }
   return out + "</svg>\n";
 }

@@ -9,6 +9,5 @@
 namespace lynx {
 
 std::string pareto_plot(const Results& results, std::uint32_t batch);
-std::string html_escaped(const std::string& text);
 
 }  // namespace lynx

@@ -3,6 +3,7 @@
 #include "loadtest/quality/lab_report.h"
 #include "loadtest/quality/pareto_plot.h"
 #include "loadtest/quality/report_tables.h"
+#include "loadtest/replay/html_text.h"
 
 namespace lynx {
 namespace {
@@ -17,7 +18,7 @@ constexpr const char* kStyle =
 
 std::string row(const std::vector<std::string>& cells, const char* tag) {
   std::string out = "<tr>";
-  for (const std::string& c : cells) out += "<" + std::string(tag) + ">" + html_escaped(c) + "</" + tag + ">";
+  for (const std::string& c : cells) out += "<" + std::string(tag) + ">" + escape_html(c) + "</" + tag + ">";
   return out + "</tr>\n";
 }
 
@@ -28,7 +29,7 @@ std::string to_html(const Results& results) {
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>lynx-lab</title><style>";
   out += kStyle;
   out += "</style></head><body>\n<h1>Routing policies: experts against quality</h1>\n<p>" +
-         html_escaped(headline_of(results)) + "</p>\n<div class=\"plots\">\n";
+         escape_html(headline_of(results)) + "</p>\n<div class=\"plots\">\n";
   std::set<std::uint32_t> batches;
   for (const Cell& c : results.cells) batches.insert(c.batch);
   for (const std::uint32_t batch : batches) out += pareto_plot(results, batch);
@@ -37,8 +38,8 @@ std::string to_html(const Results& results) {
       "standard "
       "error.</p>\n";
   for (const ReportTable& t : tables_of(results)) {
-    out += "<h2>" + html_escaped(t.title) + "</h2>\n";
-    if (!t.note.empty()) out += "<p class=\"note\">" + html_escaped(t.note) + "</p>\n";
+    out += "<h2>" + escape_html(t.title) + "</h2>\n";
+    if (!t.note.empty()) out += "<p class=\"note\">" + escape_html(t.note) + "</p>\n";
     out += "<table>\n" + row(t.head, "th");
     for (const auto& cells : t.rows) out += row(cells, "td");
     out += "</table>\n";

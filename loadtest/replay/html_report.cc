@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "loadtest/replay/html_text.h"
 #include "loadtest/replay/svg_chart.h"
 
 namespace lynx {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "loadtest/replay/html_text.h"
+
 namespace lynx {
 namespace {
 
@@ -164,25 +166,6 @@ std::vector<double> axis_ticks(double low, double high, int wanted) {
   for (int i = 0; i < 4 * (wanted + 2); ++i) {
     out.push_back((first + i) * step);
     if (out.back() >= high - 1e-9 * span) break;
-  }
-  return out;
-}
-
-std::string escape_html(const std::string& words) {
-  std::string out;
-  for (const char c : words) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
-      out += ' ';
-    else
-      out += c;
   }
   return out;
 }

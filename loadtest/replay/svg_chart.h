@@ -34,7 +34,6 @@ std::string svg_figure(const Chart& chart);
 // Values to label an axis with: at most about `wanted`, round, covering [low, high].
 std::vector<double> axis_ticks(double low, double high, int wanted);
 
-std::string escape_html(const std::string& text);
 std::string compact(double value);  // 1234567 -> "1.23M"; 0.0042 -> "0.0042"
 
 }  // namespace lynx

@@ -1,0 +1,11 @@
+// Text inside HTML and SVG.
+#pragma once
+
+#include <string>
+
+namespace lynx {
+
+// For element content and for attributes in double quotes; control characters become blanks.
+std::string escape_html(const std::string& text);
+
+}  // namespace lynx
