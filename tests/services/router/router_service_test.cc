@@ -198,17 +198,22 @@ TEST(RouterService, AKilledDecodeWorkerCostsAPauseInTheStream) {
   rig.add(proto::Role::PREFILL, "p");
   StubWorker::Hooks slow;
   slow.on_token = [](std::uint64_t, std::uint32_t index) { return index >= 5; };  // stands still there
-  StubWorker& doomed = rig.add(proto::Role::DECODE, "d0", nullptr, slow);
+  const auto tells = [](StubOptions& options) {
+    options.receipt = [](std::uint32_t) {
+      return StepReceipt{.assignments = 8, .remapped = 2, .router_mass = 1, .batch = 1};
+    };
+  };
+  StubWorker& doomed = rig.add(proto::Role::DECODE, "d0", tells, slow);
   rig.until([&] { return rig.router->dispatcher().ready(); });
-  json request = body(26, true);
-  request["stream_options"] = {{"include_usage", true}};
-  const auto& reply = rig.post(request);
+  const auto& reply = rig.post(with_receipt(26, true));
   rig.until([&] { return reply.events.size() == 5; });
-  rig.add(proto::Role::DECODE, "d1");
+  rig.add(proto::Role::DECODE, "d1", tells);
   rig.kill(doomed);
   rig.until_over(reply);
   EXPECT_EQ(reply.text(), "abcdefghijklmnopqrstuvwxyz");
   EXPECT_EQ(reply.events.back()["usage"]["completion_tokens"], 26);
+  EXPECT_EQ(reply.events.back()["usage"]["lynx"]["steps"], 24) << "two tokens are prefill's";
+  EXPECT_EQ(reply.events.back()["usage"]["lynx"]["remapped_share"], 0.25);
   EXPECT_TRUE(reply.done_event);
   rig.until([&] { return rig.all_idle(); });
 }
