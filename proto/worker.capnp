@@ -97,6 +97,7 @@ struct Prefill {
   decodeWorker @7 :Text;
   decodeIncarnation @8 :UInt64;
   kvAddress @9 :Data;
+  countExperts @10 :Bool;  # HandedOver is to tell which experts the prompt uses
 }
 
 struct FirstToken {
@@ -112,6 +113,7 @@ struct HandedOver {
   transferSeconds @2 :Float32;  # first push posted to last acknowledged
   exposedSeconds @3 :Float32;   # the part after the last layer was computed: what the transfer adds to the second token
   transport @4 :Text;
+  expertShares @5 :Data;        # [layers, experts] share of the computed tokens that each gets, 255 = all; empty: not asked
 }
 
 struct Tokens {

@@ -8,6 +8,7 @@
 #include "loadtest/quality/affinity.h"
 #include "loadtest/quality/curves.h"
 #include "loadtest/quality/generation.h"
+#include "loadtest/quality/placement.h"
 #include "loadtest/quality/sensitivity.h"
 #include "services/engine/moe_transformer.h"
 
@@ -122,6 +123,7 @@ class Laboratory {
     if (options_.has("affinity")) {
       progress.begin("affinity");
       measure_affinity(exact, options_.batches, seed, results_.affinity);
+      measure_placement(exact, options_.batches, seed, results_.placement);
     }
     if (options_.has("curves")) measure_curves(exact, curves_, seed, results_, progress);
     if (options_.has("sensitivity")) measure_sensitivity(exact, sensitivity_, seed, results_, progress);

@@ -92,6 +92,22 @@ Json affinity_of(const Affinity& a) {
   return out;
 }
 
+Json run_of(const PlacementGain::Run& run) {
+  return {{"experts", json_of(run.experts)},
+          {"experts_per_token", json_of(run.per_token)},
+          {"fullest_against_mean", json_of(run.fullest)}};
+}
+
+Json placement_of(const std::vector<PlacementGain>& gains) {
+  Json out = Json::array();
+  for (const PlacementGain& gain : gains)
+    out.push_back({{"slots", gain.batch},
+                   {"least_loaded", run_of(gain.least_loaded)},
+                   {"expert_affinity", run_of(gain.by_topic)},
+                   {"expert_affinity_own_profile", run_of(gain.by_own)}});
+  return out;
+}
+
 }  // namespace
 
 std::string to_json(const Results& r) {
@@ -120,6 +136,7 @@ std::string to_json(const Results& r) {
   out["sensitivity"] = sensitivity_of(r);
   out["generation"] = generation_of(r);
   out["affinity"] = affinity_of(r.affinity);
+  out["placement"] = placement_of(r.placement);
   return out.dump(2) + "\n";
 }
 

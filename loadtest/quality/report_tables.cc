@@ -160,6 +160,24 @@ ReportTable union_table(const Results& r) {
   return t;
 }
 
+ReportTable placement_table(const Results& r) {
+  ReportTable t{
+      .title = "Experts of a worker's layer and step, by placement",
+      .note =
+          "Four decode workers, three quarters full, exact routing, the same arrivals. Expert "
+          "affinity knows what earlier requests of the topic used, or the request's own profile. "
+          "In brackets: experts read for each token and layer; the fullest worker against the mean.",
+      .head = {"slots", "least_loaded", "expert_affinity", "with its own profile"},
+      .rows = {}};
+  const auto cell = [](const PlacementGain::Run& run) {
+    return show(run.experts, 2) + " (" + show(run.per_token, 2) + "; " + show(run.fullest, 2) + ")";
+  };
+  for (const PlacementGain& gain : r.placement)
+    t.rows.push_back(
+        {std::to_string(gain.batch), cell(gain.least_loaded), cell(gain.by_topic), cell(gain.by_own)});
+  return t;
+}
+
 }  // namespace
 
 std::string headline_of(const Results& r) {
@@ -172,10 +190,10 @@ std::string headline_of(const Results& r) {
 }
 
 std::vector<ReportTable> tables_of(const Results& r) {
-  std::vector<ReportTable> all{equal_loss_table(r), cells_table(r, "mixed"), cells_table(r, "alike"),
-                               layers_table(r),     ranks_table(r),          phases_table(r),
-                               confidence_table(r), exact_table(r),          tasks_table(r),
-                               long_table(r),       correlation_table(r),    union_table(r)};
+  std::vector<ReportTable> all{
+      equal_loss_table(r),  cells_table(r, "mixed"), cells_table(r, "alike"), layers_table(r), ranks_table(r),
+      phases_table(r),      confidence_table(r),     exact_table(r),          tasks_table(r),  long_table(r),
+      correlation_table(r), union_table(r),          placement_table(r)};
   std::erase_if(all, [](const ReportTable& t) { return t.rows.empty(); });
   return all;
 }

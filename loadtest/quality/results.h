@@ -77,6 +77,16 @@ struct Affinity {
   std::vector<Union> unions;
 };
 
+struct PlacementGain {  // decode workers of so many slots, by what the router knows of a request's experts
+  struct Run {
+    Estimate experts;    // of a layer and step of one worker
+    Estimate per_token;  // experts read, in all, for each token and layer
+    Estimate fullest;    // the fullest worker's batch against the mean
+  };
+  std::uint32_t batch = 0;
+  Run least_loaded, by_topic, by_own;
+};
+
 struct Results {
   std::string model, text, device, date;
   RouterShape shape;
@@ -92,6 +102,7 @@ struct Results {
   std::vector<TaskScore> tasks;
   std::vector<LongRun> long_runs;
   Affinity affinity;
+  std::vector<PlacementGain> placement;
 };
 
 }  // namespace lynx

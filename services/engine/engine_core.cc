@@ -188,7 +188,7 @@ void EngineCore::settle(SampledRow row, StepDone& done) {
     return;
   }
   const bool finished = row.token->finish != static_cast<std::uint8_t>(FinishReason::kNone);
-  done.tokens.push_back({row.sequence, std::move(*row.token), row.receipt});
+  done.tokens.push_back({row.sequence, std::move(*row.token), row.receipt, std::move(row.expert_shares)});
   if (finished || row.leaves) end(row.sequence, {});
 }
 

@@ -55,7 +55,8 @@ struct LayerDone {
 struct SequenceToken {
   SequenceId sequence = 0;
   SampledTokenData token;
-  std::optional<StepReceipt> receipt{};  // of decode steps, where the sequence asks for it
+  std::optional<StepReceipt> receipt{};          // of decode steps, where the sequence asks for it
+  std::vector<std::uint8_t> expert_shares = {};  // with the first token of a sequence that was counted
 };
 // The engine has let go of the sequence: nothing reads or writes its blocks any more. Exactly one per
 // admitted sequence.

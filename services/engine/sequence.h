@@ -8,6 +8,7 @@
 #include "common/core/clock.h"
 #include "common/kv/page_layout.h"
 #include "common/text/token.h"
+#include "services/engine/expert_counts.h"
 #include "services/engine/model.h"
 #include "services/engine/sampling_params.h"
 
@@ -27,7 +28,8 @@ struct Sequence {
   std::vector<BlockId> blocks;      // block table, covers every token that this engine will cache
   SamplingParams sampling;
   Clock::time_point deadline;
-  bool one_token = false;  // prefill worker: the sequence leaves with its first sampled token
+  bool one_token = false;      // prefill worker: the sequence leaves with its first sampled token
+  ExpertCounts expert_counts;  // prefill steps add to them where somebody asked
 
   std::uint32_t length() const { return static_cast<std::uint32_t>(tokens.size()); }
   std::uint32_t uncached() const { return length() - cached; }

@@ -1,5 +1,6 @@
 #include "services/engine/step_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/core/check.h"
@@ -36,6 +37,7 @@ StepOutcome StepRunner::collect(const StepPlan& plan) {
   outcome.rows = static_cast<std::uint32_t>(tokens_.size());
   outcome.computed_rows = result_.computed_rows;
   outcome.work = work_of(plan);
+  if (plan.phase == Phase::kPrefill) count_experts(plan);
   advance(plan, outcome);
   return outcome;
 }
@@ -75,6 +77,20 @@ StepBatch StepRunner::batch_of(const StepPlan& plan) const {
   return batch;
 }
 
+// Reading a plan back costs a device some copies per layer, so it is done for those who ask alone.
+void StepRunner::count_experts(const StepPlan& plan) {
+  const auto counted = [](const StepSlice& slice) { return slice.sequence->expert_counts.wanted(); };
+  if (std::none_of(plan.slices.begin(), plan.slices.end(), counted)) return;
+  for (std::uint32_t layer = 0; layer < model_.config().layers; ++layer) {
+    model_.read_plan(layer, routing_);
+    std::uint32_t first = 0;
+    for (const auto& [sequence, rows] : plan.slices) {
+      if (sequence->expert_counts.wanted()) sequence->expert_counts.add(layer, routing_, first, rows);
+      first += rows;
+    }
+  }
+}
+
 StepWork StepRunner::work_of(const StepPlan& plan) const {
   StepWork work;
   for (const PlanStats& layer : result_.layers)
@@ -100,7 +116,8 @@ void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
       sequence->phase = Phase::kDecode;
       token->finish = static_cast<std::uint8_t>(finish_after(*sequence, model_.config()));
     }
-    outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token), receipt_of(plan, slice)});
+    outcome.sampled.push_back({sequence->id, sequence->one_token, std::move(token), receipt_of(plan, slice),
+                               sequence->expert_counts.shares()});
   }
   shadowed_ = kNobody;
 }

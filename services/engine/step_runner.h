@@ -22,6 +22,7 @@ struct SampledRow {
   bool leaves = false;             // Sequence::one_token
   Result<SampledTokenData> token;  // an error ends this sequence alone
   std::optional<StepReceipt> receipt{};
+  std::vector<std::uint8_t> expert_shares{};  // ExpertCounts::shares of those counted
 };
 
 struct StepOutcome {
@@ -55,6 +56,7 @@ class StepRunner {
 
   void lay_out(const StepPlan& plan);
   StepBatch batch_of(const StepPlan& plan) const;
+  void count_experts(const StepPlan& plan);
   StepWork work_of(const StepPlan& plan) const;
   void advance(const StepPlan& plan, StepOutcome& outcome);
   std::optional<StepReceipt> receipt_of(const StepPlan& plan, std::size_t slice) const;
@@ -68,6 +70,7 @@ class StepRunner {
   RoutePolicy policy_;
   Sampler sampler_;
   StepResult result_;
+  ExpertPlan routing_;           // of the layer that is being counted
   std::vector<TokenId> tokens_;  // [T]
   std::vector<SequenceRows> rows_;
   std::vector<std::uint32_t> logit_rows_;  // [R]

@@ -161,6 +161,7 @@ void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& t
   sequence.sampling = std::move(request.in.head.sampling);
   sequence.deadline = request.deadline;
   sequence.one_token = true;
+  if (request.in.count_experts) sequence.expert_counts = ExpertCounts(parts_.model);
   request.in_engine = parts_.submit(AdmitSequence{std::move(sequence)});
   if (!request.in_engine) fail(id, {ErrorCode::kUnavailable, "the engine takes no more sequences"});
 }
@@ -247,6 +248,7 @@ void PrefillService::first_token(const SequenceToken& token, const StepDone& ste
   const double queued = seconds(started - request.arrived);
   const double computed = seconds(step.finished - started);
   request.timeline.computed(step.finished);
+  request.expert_shares = token.expert_shares;
   remember(request);
   metrics_.computed(queued, computed);
   capnp::MallocMessageBuilder message;
@@ -319,8 +321,9 @@ void PrefillService::tell_handed_over(const Request& request) {
   const PushTimeline& timeline = request.timeline;
   metrics_.handed_over(timeline);
   capnp::MallocMessageBuilder message;
-  wire::write_handed_over(message, {request.wire.request, request.bytes, timeline.transfer_seconds(),
-                                    timeline.exposed_seconds(), transport_.transport_name()});
+  wire::write_handed_over(
+      message, {request.wire.request, request.bytes, timeline.transfer_seconds(), timeline.exposed_seconds(),
+                transport_.transport_name(), request.expert_shares});
   parts_.routers.send(request.wire.link, message);
 }
 

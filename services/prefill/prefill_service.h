@@ -69,6 +69,7 @@ class PrefillService final : public WorkerService {
     std::uint32_t pushes_under_way = 0;
     std::uint64_t bytes = 0;
     PushTimeline timeline;
+    std::vector<std::uint8_t> expert_shares;  // for the router, where it asked
   };
   using Requests = std::unordered_map<SequenceId, Request>;
 

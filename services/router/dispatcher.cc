@@ -9,7 +9,8 @@
 namespace lynx {
 namespace {
 
-constexpr std::chrono::milliseconds kSweepPeriod{100};  // of what is not worth doing on every tick
+constexpr std::size_t kProfileBytes = std::size_t{64} << 20U;  // of a large model: ten thousand profiles
+constexpr std::chrono::milliseconds kSweepPeriod{100};         // of what is not worth doing on every tick
 // A worker that is refused asks again every few seconds: one that does not has gone.
 constexpr std::chrono::seconds kRefusalStands{10};
 
@@ -28,7 +29,8 @@ Dispatcher::Dispatcher(DispatchConfig config, const std::vector<SloClass>& class
       clock_(clock),
       metrics_(metrics),
       workers_(config.workers),
-      context_{clock, workers_, sender, metrics, config.limits},
+      profiles_(kProfileBytes),
+      context_{clock, workers_, sender, metrics, config.limits, config.workers.policy == expert_affinity},
       queue_(limits_of(classes)),
       next_request_(first_request) {}
 
@@ -48,6 +50,7 @@ Dispatcher::FlowId Dispatcher::submit(SequenceSpec spec, std::uint32_t choice,
   const FlowId id = next_flow_++;
   timeouts_.push({spec.deadline, TimeoutKind::kDeadline, id});
   const SloClass& slo_class = classes_[spec.slo_class];
+  if (context_.count_experts) flows_[id].prefix_keys = ProfileMemory::keys_of(spec.prompt);
   flows_[id].flow =
       std::make_unique<RequestFlow>(context_, std::move(spec), slo_class, choice, std::move(listener));
   enqueue(id);
@@ -91,6 +94,7 @@ bool Dispatcher::start_next() {
     const Record& record = flows_.at(candidate);
     WorkerTable::Need need = record.flow->need();
     need.kept = kept;
+    need.experts = profiles_.predict(record.prefix_keys);
     if (need.total_tokens < no_room_for) placement = workers_.place(need, now);
     if (placement) return true;
     no_room_for = std::min(no_room_for, need.total_tokens);

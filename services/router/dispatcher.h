@@ -65,6 +65,7 @@ class Dispatcher {
   };
   struct Record {
     std::unique_ptr<RequestFlow> flow;
+    std::vector<std::uint64_t> prefix_keys;  // of its prompt; empty unless placed by experts
     Clock::time_point queue_deadline;
     Clock::time_point passed_by_until;             // from then on a decode worker is kept for it
     std::optional<Clock::time_point> unfit_since;  // no pair could take it from then on
@@ -80,6 +81,7 @@ class Dispatcher {
   bool start_next();
   void retire(FlowId id);
   void on_tokens(WorkerId from, proto::Tokens::Reader tokens);
+  void on_handed_over(WorkerId from, proto::HandedOver::Reader done);
   void on_busy(WorkerId from, proto::Busy::Reader busy);
   void on_ended(WorkerId from, proto::Ended::Reader ended);
   void on_heartbeat(WorkerId from, proto::Heartbeat::Reader beat);
@@ -93,6 +95,7 @@ class Dispatcher {
   const Clock& clock_;
   RouterMetrics& metrics_;
   WorkerTable workers_;
+  ProfileMemory profiles_;
   FlowContext context_;
   AdmissionQueue queue_;
   RateMeter drain_rate_;

@@ -25,14 +25,8 @@ void Dispatcher::on_frame(WorkerId from, proto::Frame::Reader frame) {
                    [&](RequestFlow& flow) { return flow.on_first_token(std::move(token)); });
       return pump();  // the prefill worker has a free slot
     }
-    case proto::Frame::HANDED_OVER: {
-      const auto done = frame.getHandedOver();
-      metrics_.transferred(done.getTransferSeconds(), done.getExposedSeconds());
-      return step_request(from, done.getRequest(), WorkerRole::kPrefill, [](RequestFlow& flow) {
-        flow.on_handed_over();
-        return FlowVerdict::kContinue;
-      });
-    }
+    case proto::Frame::HANDED_OVER:
+      return on_handed_over(from, frame.getHandedOver());
     case proto::Frame::BUSY:
       return on_busy(from, frame.getBusy());
     case proto::Frame::ENDED:
@@ -62,6 +56,18 @@ void Dispatcher::on_tokens(WorkerId from, proto::Tokens::Reader tokens) {
     });
   }
   if (freed) pump();
+}
+
+void Dispatcher::on_handed_over(WorkerId from, proto::HandedOver::Reader done) {
+  const auto shares = done.getExpertShares();
+  SharedProfile profile;
+  if (shares.size() > 0) profile = std::make_shared<ExpertProfile>(shares.begin(), shares.end());
+  metrics_.transferred(done.getTransferSeconds(), done.getExposedSeconds());
+  step_request(from, done.getRequest(), WorkerRole::kPrefill, [&](RequestFlow& flow) {
+    if (profile) profiles_.learn(flows_.at(requests_.at(done.getRequest())).prefix_keys, profile);
+    flow.on_handed_over(std::move(profile));
+    return FlowVerdict::kContinue;
+  });
 }
 
 void Dispatcher::on_busy(WorkerId from, proto::Busy::Reader busy) {

@@ -9,11 +9,11 @@ double share(std::uint64_t used, std::uint64_t slots) {
   return static_cast<double>(used) / static_cast<double>(std::max<std::uint64_t>(slots, 1));
 }
 
+}  // namespace
+
 double load_of(const WorkerLoad& worker) {
   return std::max(share(worker.requests, worker.request_slots), share(worker.tokens, worker.token_slots));
 }
-
-}  // namespace
 
 std::size_t least_loaded(std::span<const WorkerLoad> candidates, std::uint64_t last) {
   double lowest = load_of(candidates[0]);

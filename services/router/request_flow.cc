@@ -70,7 +70,7 @@ FlowVerdict RequestFlow::on_reserved(proto::Lease::Reader lease) {
   const Worker* decode = context_.workers.find(attempt_.placement.decode);
   if (decode == nullptr) return requeue(false);
   capnp::MallocMessageBuilder message;
-  write_prefill(message, head(), lease, decode->info);
+  write_prefill(message, head(), lease, decode->info, context_.count_experts);
   state_ = FlowState::kPrefilling;
   attempt_.prefill_open = true;
   if (context_.sender.send(attempt_.placement.prefill, message)) return FlowVerdict::kContinue;
@@ -96,6 +96,11 @@ FlowVerdict RequestFlow::on_first_token(GeneratedToken token) {
   for (auto at = early.begin(); at != early.end() && verdict == FlowVerdict::kContinue; ++at)
     verdict = on_decode_token(*at);
   return verdict;
+}
+
+void RequestFlow::on_handed_over(SharedProfile experts) {
+  attempt_.prefill_open = false;
+  if (experts) context_.workers.set_experts(attempt_.placement, std::move(experts));
 }
 
 FlowVerdict RequestFlow::on_decode_token(GeneratedToken token) {

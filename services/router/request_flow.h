@@ -52,6 +52,7 @@ struct FlowContext {  // outlives every flow
   WorkerSender& sender;
   RouterMetrics& metrics;
   FlowLimits limits;
+  bool count_experts = false;  // the prefill worker is asked for the request's expert profile
 };
 
 enum class FlowState : std::uint8_t { kQueued, kReserving, kPrefilling, kDecoding, kDone };
@@ -68,7 +69,7 @@ class RequestFlow {
   FlowVerdict on_reserved(proto::Lease::Reader lease);
   FlowVerdict on_busy(WorkerId worker, std::chrono::milliseconds retry_after);
   FlowVerdict on_first_token(GeneratedToken token);
-  void on_handed_over() { attempt_.prefill_open = false; }
+  void on_handed_over(SharedProfile experts);  // null: not counted
   FlowVerdict on_decode_token(GeneratedToken token);
   FlowVerdict on_ended(WorkerId worker, const Error& fault);
 

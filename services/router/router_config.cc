@@ -49,7 +49,7 @@ void RouterConfig::describe(ConfigFields& f) {
   f.field("secret_file", &secret_file, "shared secret of the cluster; empty = $LYNX_CLUSTER_SECRET");
   f.field("heartbeat_timeout", &heartbeat_timeout, "a worker unheard for so long counts as lost");
   f.section("routing");
-  f.field("policy", &policy, "round_robin or least_loaded");
+  f.field("policy", &policy, "round_robin, least_loaded or expert_affinity");
   f.field("prefill_slots", &prefill_slots, "requests under way per prefill worker");
   f.field("decode_overcommit", &decode_overcommit, "sequences per decode worker, in units of its batch");
   f.field(
@@ -83,7 +83,7 @@ void RouterConfig::validate() const {
   check(tls_certificate_file.empty() == tls_key_file.empty(), "http.tls_key_file",
         "the certificate and its key go together");
   check(find_routing_policy(policy) != nullptr, "routing.policy",
-        "'" + policy + "' is not one of round_robin, least_loaded");
+        "'" + policy + "' is not one of round_robin, least_loaded, expert_affinity");
   check(prefill_slots > 0, "routing.prefill_slots", "must be above 0");
   check(decode_overcommit >= 1 && decode_overcommit <= 16, "routing.decode_overcommit",
         "must be from 1 to 16");

@@ -64,11 +64,12 @@ void write_reserve(capnp::MessageBuilder& message, const AttemptHead& head) {
 }
 
 void write_prefill(capnp::MessageBuilder& message, const AttemptHead& head, proto::Lease::Reader lease,
-                   const WorkerInfo& decode) {
+                   const WorkerInfo& decode, bool count_experts) {
   auto prefill = message.initRoot<proto::Frame>().initPrefill();
   fill_head(prefill, head);
   prefill.setLease(lease);
   prefill.setDecodeWorker(decode.name.c_str());
+  prefill.setCountExperts(count_experts);
   prefill.setDecodeIncarnation(decode.incarnation);
   prefill.setKvAddress(capnp::Data::Reader(decode.kv_address.data(), decode.kv_address.size()));
 }

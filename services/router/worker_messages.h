@@ -28,7 +28,7 @@ struct AttemptHead {
 
 void write_reserve(capnp::MessageBuilder& message, const AttemptHead& head);
 void write_prefill(capnp::MessageBuilder& message, const AttemptHead& head, proto::Lease::Reader lease,
-                   const WorkerInfo& decode);
+                   const WorkerInfo& decode, bool count_experts);
 void write_cancel(capnp::MessageBuilder& message, std::uint64_t request);
 void write_gone(capnp::MessageBuilder& message, const WorkerInfo& decode);
 

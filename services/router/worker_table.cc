@@ -149,12 +149,13 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
   return out;
 }
 
-const Worker* WorkerTable::pick(std::span<const Worker* const> from, WorkerId& last) const {
+const Worker* WorkerTable::pick(std::span<const Worker* const> from, const SharedProfile& experts,
+                                WorkerId& last) const {
   std::vector<WorkerLoad> loads;
   loads.reserve(from.size());
   for (const Worker* worker : from)
-    loads.push_back(
-        {worker->id, worker->requests, request_slots(*worker), worker->tokens, worker->info.pool_tokens()});
+    loads.push_back({worker->id, worker->requests, request_slots(*worker), worker->tokens,
+                     worker->info.pool_tokens(), experts ? worker->experts.new_experts(*experts) : 0});
   const Worker* chosen = from[config_.policy(loads, last)];
   last = chosen->id;
   return chosen;
@@ -175,12 +176,13 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   std::erase_if(decodes,
                 [&](const Worker* d) { return std::none_of(prefills.begin(), prefills.end(), fits(d)); });
   if (decodes.empty()) return std::nullopt;
-  const Worker* decode = pick(decodes, last_decode_);
+  const Worker* decode = pick(decodes, need.experts, last_decode_);
   std::erase_if(prefills, [&](const Worker* p) { return !fits(decode)(p); });
-  const Worker* prefill = pick(prefills, last_prefill_);
+  const Worker* prefill = pick(prefills, nullptr, last_prefill_);
 
-  const Placement placement{
-      prefill->id, decode->id, need.prefill_tokens, decode->info.held_tokens(need.total_tokens), true, true};
+  Placement placement{
+      prefill->id, decode->id, need.prefill_tokens, decode->info.held_tokens(need.total_tokens), true,
+      true,        {}};
   const auto reserve = [&](WorkerId id, std::uint64_t tokens) {
     Worker& worker = workers_.at(id);
     ++worker.requests;
@@ -188,6 +190,7 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   };
   reserve(placement.prefill, placement.prefill_tokens);
   reserve(placement.decode, placement.decode_tokens);
+  set_experts(placement, need.experts);
   return placement;
 }
 
@@ -221,11 +224,22 @@ void WorkerTable::release(WorkerId id, std::uint64_t tokens) {
   at->second.tokens -= tokens;
 }
 
+void WorkerTable::set_experts(Placement& placement, SharedProfile experts) {
+  const auto at = workers_.find(placement.decode);
+  if (!placement.decode_held || at == workers_.end()) return;
+  ExpertLoad& load = at->second.experts;
+  if (const SharedProfile before = std::exchange(placement.experts, nullptr)) load.remove(*before);
+  if (!experts || !load.fits(*experts)) return;
+  load.add(*experts);
+  placement.experts = std::move(experts);
+}
+
 void WorkerTable::release_prefill(Placement& placement) {
   if (std::exchange(placement.prefill_held, false)) release(placement.prefill, placement.prefill_tokens);
 }
 
 void WorkerTable::release_decode(Placement& placement) {
+  set_experts(placement, nullptr);
   if (std::exchange(placement.decode_held, false)) release(placement.decode, placement.decode_tokens);
 }
 

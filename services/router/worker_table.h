@@ -14,6 +14,7 @@
 
 #include "common/core/clock.h"
 #include "common/core/result.h"
+#include "services/router/expert_profile.h"
 #include "services/router/policy.h"
 
 namespace lynx {
@@ -70,6 +71,7 @@ struct Worker {
   bool missing = false;          // its heartbeats stopped
   std::uint64_t requests = 0;    // reserved
   std::uint64_t tokens = 0;
+  ExpertLoad experts;  // of those reserved whose profile is known
 
   bool serves() const { return !missing && !health.draining; }
 };
@@ -82,6 +84,7 @@ struct Placement {
   std::uint64_t decode_tokens = 0;  // of its pool: prompt and everything it may generate, in whole blocks
   bool prefill_held = false;
   bool decode_held = false;
+  SharedProfile experts = nullptr;  // counted on the decode worker
 };
 
 struct WorkerTableConfig {
@@ -121,6 +124,7 @@ class WorkerTable {
     std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
     std::span<const WorkerId> avoid;   // failed this request before: taken only when there is no other
     WorkerId kept = 0;                 // a decode worker that is kept for another: not taken (0 = none)
+    SharedProfile experts = nullptr;   // what it is expected to use
   };
   // Picks a pair and reserves on both, or nothing when none has room now. A decode worker has room while its
   // pool holds everything promised there: it would answer Busy otherwise.
@@ -130,6 +134,8 @@ class WorkerTable {
   // The serving decode worker that will have room first when nothing more is placed there: the one that must
   // give back the fewest tokens. 0: it would fit none even when idle.
   WorkerId first_to_fit(const Need& need) const;
+  // The experts that it does use, in place of what was expected; nothing when the decode worker is released.
+  void set_experts(Placement& placement, SharedProfile experts);
   void release_prefill(Placement& placement);
   void release_decode(Placement& placement);
 
@@ -142,7 +148,7 @@ class WorkerTable {
   bool has_room(const Worker& worker, Clock::time_point now) const;
   std::vector<const Worker*> candidates(WorkerRole role, const Need& need, Clock::time_point now,
                                         bool heed_avoid) const;
-  const Worker* pick(std::span<const Worker* const> from, WorkerId& last) const;
+  const Worker* pick(std::span<const Worker* const> from, const SharedProfile& experts, WorkerId& last) const;
   std::optional<Placement> place_among(const Need& need, Clock::time_point now, bool heed_avoid);
   std::uint64_t request_slots(const Worker& worker) const;
   void release(WorkerId id, std::uint64_t tokens);

@@ -103,6 +103,7 @@ Result<PrefillRequest> read_prefill(proto::Prefill::Reader in) {
     const auto address = in.getKvAddress();
     out.decode = {in.getDecodeWorker().cStr(), in.getDecodeIncarnation(),
                   std::string(address.begin(), address.end())};
+    out.count_experts = in.getCountExperts();
     return out;
   });
 }
@@ -178,6 +179,8 @@ void write_handed_over(capnp::MessageBuilder& message, const HandedOver& done) {
   out.setTransferSeconds(static_cast<float>(done.transfer_seconds));
   out.setExposedSeconds(static_cast<float>(done.exposed_seconds));
   out.setTransport(done.transport);
+  if (!done.expert_shares.empty())
+    out.setExpertShares(capnp::Data::Reader(done.expert_shares.data(), done.expert_shares.size()));
 }
 
 void write_tokens(capnp::MessageBuilder& message, std::uint64_t step, const std::vector<TokenItem>& items) {

@@ -34,6 +34,7 @@ struct PrefillRequest {
   std::chrono::milliseconds lease_deadline{0};
   std::vector<BlockId> lease_blocks;  // on the decode worker, in order of position
   KvPeer decode;
+  bool count_experts = false;
 };
 
 Result<Request> read_reserve(proto::Reserve::Reader in);
@@ -77,6 +78,7 @@ struct HandedOver {
   double transfer_seconds = 0;
   double exposed_seconds = 0;
   std::string transport;
+  const std::vector<std::uint8_t>& expert_shares;
 };
 
 struct TokenItem {

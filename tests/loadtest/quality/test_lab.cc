@@ -5,6 +5,7 @@
 
 #include "loadtest/quality/affinity.h"
 #include "loadtest/quality/curves.h"
+#include "loadtest/quality/placement.h"
 #include "loadtest/quality/sensitivity.h"
 #include "services/engine/moe_transformer.h"
 #include "tests/support/paths.h"
@@ -101,6 +102,7 @@ TEST_F(Lab, EveryPartFillsItsResults) {
     measure_curves(exact_, curves, seed, results, progress);
     measure_sensitivity(exact_, sensitivity, seed, results, progress);
     measure_affinity(exact_, {2, 4}, seed, results.affinity);
+    measure_placement(exact_, {2, 4}, seed, results.placement);
   }
   std::size_t defaults = 0;
   for (const auto& s : curves.settings) defaults += s.is_default ? 1 : 0;
@@ -118,6 +120,15 @@ TEST_F(Lab, EveryPartFillsItsResults) {
   EXPECT_EQ(results.affinity.own.size(), model_->config().layers);
   EXPECT_LE(results.affinity.unions[1].random.mean(), 12);
   EXPECT_GE(results.affinity.unions[1].random.mean(), results.affinity.unions[0].random.mean());
+  const double top_k = model_->config().router.top_k;
+  for (const PlacementGain& gain : results.placement)
+    for (const PlacementGain::Run* run : {&gain.least_loaded, &gain.by_topic, &gain.by_own}) {
+      EXPECT_EQ(run->experts.samples(), 2u) << "one per seed";
+      EXPECT_GE(run->experts.mean(), top_k);
+      EXPECT_LE(run->per_token.mean(), top_k) << "a batch reads each expert once";
+      EXPECT_GE(run->fullest.mean(), 1);
+      EXPECT_LE(run->fullest.mean(), 2) << "1.5 at selection, and the others may leave";
+    }
 }
 
 TEST(RankCorrelation, KnowsOrderAndTies) {

@@ -53,6 +53,16 @@ void FakeModel::launch(const StepBatch& batch, KvCache& cache, LayerObserver* ob
   if (!options_.overlaps) compute();
 }
 
+void FakeModel::read_plan(std::uint32_t layer, ExpertPlan& plan) {
+  plan = {};
+  plan.rows = static_cast<std::uint32_t>(batch_.tokens.size());
+  plan.top_k = config_.router.top_k;
+  for (const TokenId token : batch_.tokens) {
+    plan.experts.push_back(token % config_.router.experts);
+    plan.experts.push_back((token + layer + 1) % config_.router.experts);
+  }
+}
+
 void FakeModel::collect(StepResult& result) {
   if (options_.overlaps) compute();
   result = std::move(result_);

@@ -38,7 +38,8 @@ class FakeModel final : public Model {
   void import_kv(KvCache& cache, std::span<const BlockId> blocks) override;
   void launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) override;
   void collect(StepResult& result) override;
-  void read_plan(std::uint32_t, ExpertPlan& plan) override { plan = {}; }
+  // A token t goes to the experts t and t + layer + 1, modulo their number.
+  void read_plan(std::uint32_t layer, ExpertPlan& plan) override;
 
   const std::vector<BlockId>& imported() const { return imported_; }
 

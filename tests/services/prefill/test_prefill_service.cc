@@ -242,5 +242,33 @@ TEST(PrefillService, TimesAreThoseOfTheClock) {
   EXPECT_NE(text.find("lynx_kv_transfer_bytes_total{transport=\"loopback\"}"), std::string::npos);
 }
 
+TEST(PrefillService, TheExpertsOfAPromptAreCountedWhereTheRouterAsks) {
+  PairOptions options;
+  options.prefill.prefix_cache = false;
+  PairBench bench(options);
+  Ask counted = ask(1, 40);  // several chunks
+  for (std::uint32_t i = 0; i < 10; ++i) counted.tokens[i] = 3;
+  for (std::uint32_t i = 10; i < 40; ++i) counted.tokens[i] = 8;
+  counted.count_experts = true;
+  bench.start(ask(2, 12));  // in its company, and not counted
+  bench.start(counted);
+  bench.run();
+  ASSERT_EQ(bench.prefill_side.port.handed_over.size(), 2U);
+  for (const HeardHandOver& done : bench.prefill_side.port.handed_over) {
+    if (done.wire.request == 2) {
+      EXPECT_TRUE(done.expert_shares.empty());
+      continue;
+    }
+    std::vector<std::uint8_t> expected(3 * 16, 0);  // FakeModel: layers, experts
+    for (std::size_t layer = 0; layer < 3; ++layer) {
+      expected[layer * 16 + 3] += 64;  // 10 of 40 tokens
+      expected[layer * 16 + 3 + layer + 1] += 64;
+      expected[layer * 16 + 8] += 191;
+      expected[layer * 16 + 8 + layer + 1] += 191;
+    }
+    EXPECT_EQ(done.expert_shares, expected);
+  }
+}
+
 }  // namespace
 }  // namespace lynx::testing

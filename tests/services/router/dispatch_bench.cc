@@ -41,6 +41,7 @@ bool RecordingSender::send(WorkerId worker, capnp::MessageBuilder& message) {
   } else if (frame.isPrefill()) {
     out.kind = Sent::kPrefill;
     read_attempt(frame.getPrefill(), out);
+    out.count_experts = frame.getPrefill().getCountExperts();
   } else if (frame.isGone()) {
     out.kind = Sent::kGone;
     out.gone = std::string(frame.getGone().getWorker().cStr()) + "/" +
@@ -147,9 +148,11 @@ void DispatchBench::first_token(const SentFrame& prefill, TokenId token, std::ui
   dispatcher.on_frame(prefill.to, message.getRoot<proto::Frame>());
 }
 
-void DispatchBench::handed_over(const SentFrame& prefill) {
+void DispatchBench::handed_over(const SentFrame& prefill, const ExpertProfile& experts) {
   capnp::MallocMessageBuilder message;
-  message.initRoot<proto::Frame>().initHandedOver().setRequest(prefill.request);
+  auto out = message.initRoot<proto::Frame>().initHandedOver();
+  out.setRequest(prefill.request);
+  out.setExpertShares(capnp::Data::Reader(experts.data(), experts.size()));
   dispatcher.on_frame(prefill.to, message.getRoot<proto::Frame>());
 }
 

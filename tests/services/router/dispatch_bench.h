@@ -25,6 +25,7 @@ struct SentFrame {
   std::vector<TokenId> tokens;
   std::uint32_t generated = 0;
   std::uint32_t max_tokens = 0;
+  bool count_experts = false;
   std::string gone;  // kGone: name/incarnation
 };
 
@@ -75,7 +76,7 @@ class DispatchBench {
   void ended(const SentFrame& frame, ErrorCode code);
   void first_token(const SentFrame& prefill, TokenId token, std::uint32_t index = 0,
                    TokenFinish finish = TokenFinish::kNone);
-  void handed_over(const SentFrame& prefill);
+  void handed_over(const SentFrame& prefill, const ExpertProfile& experts = {});
   void token(const SentFrame& reserve, TokenId token, std::uint32_t index,
              TokenFinish finish = TokenFinish::kNone);
   void heartbeat(WorkerId worker, bool draining = false);

@@ -53,6 +53,7 @@ struct Ask {
     return p;
   }();
   std::uint32_t deadline_ms = 10'000;
+  bool count_experts = false;
 };
 
 class PairBench {

@@ -39,8 +39,11 @@ bool RecordingPort::send(LinkId link, capnp::MessageBuilder& message) {
       tokens.push_back(token_of({link, item.getRequest()}, in.getStep(), item.getToken()));
   } else if (frame.isHandedOver()) {
     const auto in = frame.getHandedOver();
-    handed_over.push_back(
-        {{link, in.getRequest()}, in.getBytes(), in.getTransferSeconds(), in.getExposedSeconds()});
+    handed_over.push_back({{link, in.getRequest()},
+                           in.getBytes(),
+                           in.getTransferSeconds(),
+                           in.getExposedSeconds(),
+                           {in.getExpertShares().begin(), in.getExpertShares().end()}});
   }
   return true;
 }

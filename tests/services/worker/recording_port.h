@@ -44,6 +44,7 @@ struct HeardHandOver {
   std::uint64_t bytes = 0;
   double transfer_seconds = 0;
   double exposed_seconds = 0;
+  std::vector<std::uint8_t> expert_shares = {};
 };
 
 class RecordingPort final : public RouterPort {
