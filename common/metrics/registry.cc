@@ -42,21 +42,6 @@ prometheus::Histogram& MetricsRegistry::histogram(const std::string& name, const
       .Add(labels, bounds);
 }
 
-MetricsRegistry::Totals MetricsRegistry::histogram_totals(const std::string& name, const std::string& label,
-                                                          const std::string& value) const {
-  Totals out;
-  for (const prometheus::MetricFamily& family : registry_->Collect()) {
-    if (family.name != "lynx_" + name) continue;
-    for (const prometheus::ClientMetric& metric : family.metric)
-      for (const auto& pair : metric.label)
-        if (pair.name == label && pair.value == value) {
-          out.count += static_cast<double>(metric.histogram.sample_count);
-          out.sum += metric.histogram.sample_sum;
-        }
-  }
-  return out;
-}
-
 std::string MetricsRegistry::serialize() const {
   return prometheus::TextSerializer().Serialize(registry_->Collect());
 }

@@ -32,12 +32,6 @@ class MetricsRegistry {
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const std::vector<double>& bounds, const Labels& labels = {});
 
-  // What a histogram has taken in since birth, over all its series that carry the label. Any thread.
-  struct Totals {
-    double count = 0, sum = 0;
-  };
-  Totals histogram_totals(const std::string& name, const std::string& label, const std::string& value) const;
-
   // The text exposition format of everything registered. Any thread.
   std::string serialize() const;
 
