@@ -111,7 +111,8 @@ TEST(Operations, LayoutsThatDoNotFitAreRefusedAtConnectAndToldWithinASecond) {
   cluster.restart(odd);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10 * slowdown());
   ApiReply probe;
-  while (probe.body.find("refused") == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+  const auto told = [&] { return probe.status == 503 && probe.body.find("refused") != std::string::npos; };
+  while (!told() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(20));
     probe = get(odd.http_port, "/health/ready");
   }
