@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   const lynx::Subcommand commands[] = {
-      lynx::add_step(app),   lynx::add_prefill(app), lynx::add_kv(app),
-      lynx::add_pace(app),   lynx::add_router(app),  lynx::add_start(app),
+      lynx::add_step(app),   lynx::add_engine(app), lynx::add_prefill(app), lynx::add_kv(app),
+      lynx::add_pace(app),   lynx::add_router(app), lynx::add_start(app),
 #ifdef LYNX_CUDA
       lynx::add_kernel(app), lynx::add_dense(app),
 #endif

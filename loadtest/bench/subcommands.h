@@ -18,6 +18,7 @@ struct Subcommand {
 };
 
 Subcommand add_step(CLI::App& app);     // a decode step against the time to read its bytes
+Subcommand add_engine(CLI::App& app);   // a device's idle time between decode steps
 Subcommand add_prefill(CLI::App& app);  // a prompt against oneDNN on the same matrix products
 Subcommand add_kv(CLI::App& app);       // KV pushes against ucx_perftest
 Subcommand add_pace(CLI::App& app);     // how late the load generator sends
