@@ -39,14 +39,14 @@ struct PoolClient {
     LengthTable input{}, output{};
   };
   std::string name;
-  std::vector<ArrivalWindow> windows;  // by time, all of one width
+  std::vector<ArrivalWindow> windows;  // side by side, all of one width
   std::map<double, Lengths> lengths;   // by the begin of their window; empty = none published
 };
 
 struct ClientPool {
   std::string name{};
-  double window_s = 600;
-  double span_s = 0;  // end of the last window
+  double window_s = 600;  // of every window; ServeGen's, where no client has two
+  double span_s = 0;      // end of the last window
   std::vector<PoolClient> clients{};
 };
 

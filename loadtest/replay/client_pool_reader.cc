@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,12 @@ std::optional<double> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+std::string seconds_text(double seconds) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.9g s", seconds);
+  return out.data();
 }
 
 std::optional<std::string> read_file(const fs::path& path) {
@@ -54,7 +61,19 @@ Result<ArrivalWindow> parse_window(std::string_view row) {
   return out;
 }
 
-Status read_windows(const fs::path& path, PoolClient& client) {
+// Windows lie side by side and are all of one width, over all clients: a row that breaks this would be drawn
+// over its neighbour's time, or leave a hole in it. width: 0 until two rows have told it.
+Status check_place(const PoolClient& client, const ArrivalWindow& window, double& width) {
+  if (client.windows.empty()) return {};
+  const double step = window.start_s - client.windows.back().start_s;
+  if (!(step > 0)) return malformed("window_start does not come after that of the row before");
+  if (width == 0) width = step;
+  if (std::abs(step - width) <= 1e-6 * width) return {};
+  return malformed("window_start is " + seconds_text(step) +
+                   " after that of the row before, where windows are " + seconds_text(width) + " wide");
+}
+
+Status read_windows(const fs::path& path, PoolClient& client, double& width) {
   const auto text = read_file(path);
   if (!text) return {ErrorCode::kNotFound, path.string() + ": cannot be read"};
   std::size_t line = 0;
@@ -66,12 +85,11 @@ Status read_windows(const fs::path& path, PoolClient& client) {
     if (row.ends_with('\r')) row.remove_suffix(1);
     if (row.empty()) continue;
     const auto window = parse_window(row);
-    if (!window)
-      return {ErrorCode::kCorrupt,
-              path.string() + ":" + std::to_string(line) + ": " + window.error().message};
+    const Status fits = window ? check_place(client, *window, width) : Status(window.error());
+    if (!fits)
+      return {ErrorCode::kCorrupt, path.string() + ":" + std::to_string(line) + ": " + fits.error().message};
     client.windows.push_back(*window);
   }
-  std::ranges::sort(client.windows, {}, &ArrivalWindow::start_s);
   return {};
 }
 
@@ -168,17 +186,18 @@ Result<ClientPool> read_client_pool(const std::string& folder) {
   if (problem) return Error{ErrorCode::kNotFound, folder + ": " + problem.message()};
   if (files.empty()) return Error{ErrorCode::kNotFound, folder + ": no chunk-<client>-trace.csv in it"};
   std::ranges::sort(files);  // the order of a folder is no order
+  double width = 0;
   for (const fs::path& file : files) {
     PoolClient client{.name = *client_of(file), .windows = {}, .lengths = {}};
-    if (const Status read = read_windows(file, client); !read) return read.error();
+    if (const Status read = read_windows(file, client, width); !read) return read.error();
     if (const Status read = read_lengths(root / (client.name + "-dataset.json"), client); !read)
       return read.error();
-    if (client.windows.size() > 1) pool.window_s = client.windows[1].start_s - client.windows[0].start_s;
-    if (!client.windows.empty())
-      pool.span_s = std::max(pool.span_s, client.windows.back().start_s + pool.window_s);
     pool.clients.push_back(std::move(client));
   }
-  if (!(pool.window_s > 0)) return Error{ErrorCode::kCorrupt, folder + ": two windows begin at one time"};
+  if (width > 0) pool.window_s = width;
+  for (const PoolClient& client : pool.clients)
+    if (!client.windows.empty())
+      pool.span_s = std::max(pool.span_s, client.windows.back().start_s + pool.window_s);
   return pool;
 }
 

@@ -126,6 +126,26 @@ TEST_F(PoolFolder, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_NE(read_client_pool("/nowhere").error().message.find("/nowhere"), std::string::npos);
 }
 
+// The width is one for the whole pool: of every row of every client.
+TEST_F(PoolFolder, AWindowOutOfItsPlaceIsNamed) {
+  write("chunk-0-trace.csv",
+        "0,2,1,Gamma,1,0.5\n600,2,1,Gamma,1,0.5\n1200,2,1,Gamma,1,0.5\n1500,2,1,Gamma,1,1\n");
+  EXPECT_NE(error_of().find("chunk-0-trace.csv:4: window_start is 300 s after that of the row before, where "
+                            "windows are 600 s wide"),
+            std::string::npos)
+      << error_of();
+  write("chunk-0-trace.csv", "0,2,1,Gamma,1,0.5\n600,2,1,Gamma,1,0.5\n\n600,2,1,Gamma,1,0.5\n");
+  EXPECT_NE(error_of().find("chunk-0-trace.csv:4: window_start does not come after"), std::string::npos)
+      << error_of();
+  write("chunk-0-trace.csv", "0,2,1,Gamma,1,0.5\n600,2,1,Gamma,1,0.5\n");
+  write("chunk-1-trace.csv", "0,2,1,Gamma,1,0.5\n60,2,1,Gamma,1,0.5\n");
+  EXPECT_NE(error_of().find("chunk-1-trace.csv:2: window_start is 60 s after"), std::string::npos)
+      << error_of();
+  write("chunk-1-trace.csv", "1200,2,1,Gamma,1,0.5\n");  // one row tells no width
+  EXPECT_EQ(error_of(), "");
+  EXPECT_EQ(read_client_pool(folder_.string())->span_s, 1800);
+}
+
 TEST_F(PoolFolder, OptionsOutOfRangeAreRefused) {
   write_pool();
   const auto pool = read_client_pool(folder_.string());
