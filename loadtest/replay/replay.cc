@@ -26,7 +26,8 @@ Replay::Replay(EventLoop& loop, const Clock& clock, ReplayPlan plan, const Promp
   for (const Endpoint& worker : plan_.metrics) histories_.push_back({.name = worker.text(), .samples = {}});
 }
 
-void Replay::start(std::function<void(Result<Report>)> done) {
+void Replay::start(std::function<void()> ready, std::function<void(Result<Report>)> done) {
+  ready_ = std::move(ready);
   done_ = std::move(done);
   probe_ = std::make_unique<ServerProbe>(loop_, client_, plan_.driver.api_key, plan_.ready_timeout,
                                          [this](const Result<std::string>& model) { on_ready(model); });
@@ -41,6 +42,10 @@ void Replay::on_ready(const Result<std::string>& model) {
 
 void Replay::on_scraped_before(std::vector<Result<std::string>> texts) {
   before_ = std::move(texts);
+  if (done_) ready_();
+}
+
+void Replay::begin() {
   if (done_) drive();
 }
 

@@ -1,5 +1,6 @@
 // One replay, from waiting for the server to the figures: wait, scrape, send everything (scraping as it
-// goes), scrape again. Every wait has a deadline. Loop thread.
+// goes), scrape again. Every wait has a deadline; between the first two and the sending it waits for begin(),
+// so that several can begin together. Loop thread.
 #pragma once
 
 #include <functional>
@@ -35,8 +36,9 @@ class Replay {
   Replay(EventLoop& loop, const Clock& clock, ReplayPlan plan, const PromptWriter& writer,
          std::function<void(const LiveFrame&)> show_progress);
 
-  // done() once: the report, or why the run could not begin.
-  void start(std::function<void(Result<Report>)> done);
+  // ready() at most once: the run can begin(). done() once: the report, or why the run could not begin.
+  void start(std::function<void()> ready, std::function<void(Result<Report>)> done);
+  void begin();      // after ready(); nothing happens after done()
   void interrupt();  // ends the run early; the report covers what was sent
 
   // After done() with a report.
@@ -59,6 +61,7 @@ class Replay {
   ReplayPlan plan_;
   const PromptWriter& writer_;
   const std::function<void(const LiveFrame&)> show_;
+  std::function<void()> ready_;
   std::function<void(Result<Report>)> done_;
 
   HttpClient client_;

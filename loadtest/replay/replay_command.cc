@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -98,40 +99,60 @@ class Runner {
   Runner(const ReplayConfig& config, const PromptWriter& writer)
       : writer_(writer), live_(config.draw_live()) {}
 
-  // In the order of `sides`; or why one could not begin.
-  Result<std::vector<RunView>> run(const ReplayPlan& plan, const std::vector<ReplayConfig::Side>& sides) {
+  // In the order of `sides`: each one's run, or why it could not begin. None sends before each of the others
+  // can send too, or never will.
+  std::vector<Result<RunView>> run(const ReplayPlan& plan, const std::vector<ReplayConfig::Side>& sides) {
     EventLoop loop;
     std::vector<std::unique_ptr<Replay>> replays;
-    std::vector<Result<Report>> reports(sides.size(), Error{ErrorCode::kInternal, "the run did not end"});
-    std::size_t left = sides.size();
-    for (const ReplayConfig::Side& side : sides) {
-      ReplayPlan own = plan;
-      own.target = side.target;
-      own.metrics = side.metrics;
-      const bool shown = replays.empty();  // of two at once, the first
-      replays.push_back(std::make_unique<Replay>(loop, clock_, std::move(own), writer_,
-                                                 [this, shown](const LiveFrame& frame) {
-                                                   if (shown) show(frame);
-                                                 }));
-    }
+    std::vector<std::optional<Result<Report>>> reports(sides.size());
+    std::vector<bool> ready(sides.size());
+    std::size_t left = sides.size(), awaited = sides.size();
+    const auto begin_together = [&] {
+      if (--awaited > 0) return;
+      for (const auto& replay : replays) replay->begin();
+    };
+    for (std::size_t i = 0; i < sides.size(); ++i) replays.push_back(make(loop, plan, sides[i], i, ready));
     loop.on_terminate([&] {
       for (const auto& replay : replays) replay->interrupt();
     });
     for (std::size_t i = 0; i < replays.size(); ++i)
-      replays[i]->start([&, i](Result<Report> report) {
-        reports[i] = std::move(report);
-        if (--left == 0) loop.stop();
-      });
+      replays[i]->start(
+          [&, i] {
+            ready[i] = true;
+            begin_together();
+          },
+          [&, i](Result<Report> report) {
+            reports[i] = std::move(report);
+            if (--left == 0) loop.stop();
+            if (!ready[i]) begin_together();
+          });
     loop.run();
-    std::vector<RunView> out;
+    std::vector<Result<RunView>> out;
     for (std::size_t i = 0; i < replays.size(); ++i) {
-      if (!reports[i]) return reports[i].error();
-      out.push_back(view(sides[i].name, *replays[i], std::move(*reports[i])));
+      if (!reports[i])
+        out.emplace_back(Error{ErrorCode::kInternal, "the run did not end"});
+      else if (!*reports[i])
+        out.emplace_back(reports[i]->error());
+      else
+        out.emplace_back(view(sides[i].name, *replays[i], std::move(**reports[i])));
     }
     return out;
   }
 
  private:
+  // `ready`: the sides that run. The first of them is shown.
+  std::unique_ptr<Replay> make(EventLoop& loop, ReplayPlan plan, const ReplayConfig::Side& side,
+                               std::size_t index, const std::vector<bool>& ready) {
+    plan.target = side.target;
+    plan.metrics = side.metrics;
+    return std::make_unique<Replay>(loop, clock_, std::move(plan), writer_,
+                                    [this, index, &ready](const LiveFrame& frame) {
+                                      if (std::find(ready.begin(), ready.end(), true) - ready.begin() ==
+                                          static_cast<std::ptrdiff_t>(index))
+                                        show(frame);
+                                    });
+  }
+
   void show(const LiveFrame& frame) {
     if (live_)
       painter_.paint(live_lines(frame, kTerminalColumns));
@@ -163,11 +184,12 @@ std::string named(const std::string& path, const std::string& name) {
   return path.substr(0, ends ? dot : path.size()) + "." + name + (ends ? path.substr(dot) : "");
 }
 
+// Of two servers each result has its name, even where only one came to a result.
 void write_results(const ReplayConfig& config, const std::vector<RunView>& runs,
                    const Comparison* comparison) {
   if (!config.result.empty())
     for (const RunView& run : runs)
-      write_file(runs.size() > 1 ? named(config.result, run.name) : config.result,
+      write_file(config.against.empty() ? config.result : named(config.result, run.name),
                  result_json(run, config.save_requests));
   if (!config.html.empty()) write_file(config.html, html_report(runs, comparison));
   if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, comparison));
@@ -189,15 +211,17 @@ int replay_command(const ReplayConfig& config) {
   const std::size_t at_once = together ? sides.size() : 1;
   while (runs.size() < sides.size() && (runs.empty() || !runs.back().report.facts.interrupted)) {
     const auto next = sides.begin() + static_cast<std::ptrdiff_t>(runs.size());
-    auto done = runner.run(plan, {next, next + static_cast<std::ptrdiff_t>(at_once)});
-    if (!done) {
+    for (auto& done : runner.run(plan, {next, next + static_cast<std::ptrdiff_t>(at_once)})) {
+      if (done) {
+        runs.push_back(std::move(*done));
+        continue;
+      }
       std::fprintf(stderr, "lynx-replay: %s\n", done.error().message.c_str());
-      if (runs.empty()) return kNoneSucceeded;
-      cut_short = true;  // what the first server gave took its time: it is written all the same
-      break;
+      cut_short = true;  // what the other server gave took its time: it is written all the same
     }
-    for (RunView& run : *done) runs.push_back(std::move(run));
+    if (cut_short) break;
   }
+  if (runs.empty()) return kNoneSucceeded;
   for (const RunView& run : runs) std::cout << report_text(run.report) << "\n";
 
   std::optional<Comparison> comparison;

@@ -1,8 +1,9 @@
 // A small server that speaks the API, with a thread of its own: streams max_tokens pieces at once, refuses
-// every n-th request.
+// every n-th request, and is not ready for as long as `ready` says no.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,8 @@ namespace lynx::testing {
 
 class FakeApi {
  public:
-  explicit FakeApi(int refuse_every = 0) : refuse_every_(refuse_every) {
+  explicit FakeApi(int refuse_every = 0, std::function<bool()> ready = {})
+      : refuse_every_(refuse_every), ready_(std::move(ready)) {
     std::promise<std::uint16_t> port;
     auto listening = port.get_future();
     thread_ = std::thread([this, &port] {
@@ -38,6 +40,7 @@ class FakeApi {
 
  private:
   void handle(const HttpRequest& request, HttpResponder& out) {
+    if (request.path == "/health/ready") return answer(out, ready_ && !ready_() ? 503 : 200, "{}");
     if (request.path != "/v1/completions") return answer(out, 200, R"({"data":[{"id":"fake-model"}]})");
     const int n = ++served_;
     if (refuse_every_ > 0 && n % refuse_every_ == 0)
@@ -56,6 +59,7 @@ class FakeApi {
   }
 
   const int refuse_every_;
+  const std::function<bool()> ready_;  // asked on the server's thread
   std::atomic<int> served_{0};
   EventLoop loop_;
   std::uint16_t port_ = 0;

@@ -106,8 +106,53 @@ TEST_F(ReplayCommands, ASecondServerThatIsNotThereCostsNotTheFirstRun) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(replay_command(config_), kNoneSucceeded) << "there is no comparison";
   ::testing::internal::GetCapturedStdout();
-  EXPECT_EQ(nlohmann::json::parse(read("out.json"))["requests"].size(),
+  EXPECT_GT(first.served(), 10);
+  EXPECT_EQ(nlohmann::json::parse(read("out.A.json"))["requests"].size(),
             static_cast<std::size_t>(first.served()));
+}
+
+TEST_F(ReplayCommands, OfTwoTogetherTheOneThatIsThereIsKept) {
+  for (const bool first_is_there : {true, false}) {
+    FakeApi there;
+    config_.target = first_is_there ? there.address() : "127.0.0.1:1";
+    config_.against = first_is_there ? "127.0.0.1:1" : there.address();
+    config_.order = "together";
+    config_.ready_timeout = std::chrono::milliseconds(200);
+    config_.html = path("one.html");
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(replay_command(config_), kNoneSucceeded) << "there is no comparison";
+    ::testing::internal::GetCapturedStdout();
+    EXPECT_GT(there.served(), 10);
+    const std::string kept = first_is_there ? "out.A.json" : "out.B.json";
+    EXPECT_EQ(nlohmann::json::parse(read(kept))["requests"].size(), static_cast<std::size_t>(there.served()));
+    EXPECT_FALSE(fs::exists(folder_ / (first_is_there ? "out.B.json" : "out.A.json")));
+    EXPECT_NE(read("one.html").find(there.address()), std::string::npos);
+    fs::remove(folder_ / kept);
+  }
+}
+
+// The quick one would have sent most of its requests before the slow one is ready.
+TEST_F(ReplayCommands, OfTwoTogetherNoneSendsBeforeBothAreReady) {
+  FakeApi quick;
+  std::atomic<int> asked{0}, sent_before{0};
+  FakeApi slow(/*refuse_every=*/0, [&] {
+    sent_before = quick.served();
+    return ++asked > 3;
+  });
+  for (const bool quick_first : {true, false}) {
+    asked = 0;
+    config_.target = quick_first ? quick.address() : slow.address();
+    config_.against = quick_first ? slow.address() : quick.address();
+    config_.order = "together";
+    const int served = quick.served();
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(replay_command(config_), kSomeSucceeded);
+    ::testing::internal::GetCapturedStdout();
+    EXPECT_EQ(asked, 4);
+    EXPECT_EQ(sent_before, served);
+    EXPECT_GT(quick.served(), served + 10);
+    EXPECT_EQ(quick.served(), slow.served());
+  }
 }
 
 TEST_F(ReplayCommands, WrongSettingsAreNamed) {

@@ -114,10 +114,11 @@ class ReplayRun : public ::testing::Test {
     const auto guard = loop_.after(30s, [this] { loop_.stop(); });
     std::unique_ptr<Timer> interrupt;
     if (interrupt_after > 0ms) interrupt = loop_.after(interrupt_after, [this] { replay_->interrupt(); });
-    replay_->start([&](Result<Report> report) {
-      out = std::move(report);
-      loop_.stop();
-    });
+    replay_->start([&] { replay_->begin(); },
+                   [&](Result<Report> report) {
+                     out = std::move(report);
+                     loop_.stop();
+                   });
     loop_.run();
     return out;
   }
