@@ -82,9 +82,8 @@ std::optional<LeaseView> KvLedger::find(std::uint64_t lease_id) const {
 
 Status KvLedger::begin_write(const LeaseTicket& ticket, BlockId first, std::uint32_t count,
                              Clock::time_point now) {
-  const Result<Lease*> found = writable_lease(ticket, now);
-  if (!found) return found.error();
-  Lease& lease = **found;
+  if (Status allowed = may_write(ticket, now); !allowed) return allowed;
+  Lease& lease = leases_.at(ticket.id);
   const std::span<const BlockId> prompt(lease.blocks.data(), lease.prompt_blocks);
   if (!contains_run(prompt, first, count)) {
     return {ErrorCode::kPermission, lease_name(ticket.id) + " does not hold prompt blocks " +
@@ -187,17 +186,17 @@ KvLedger::Lease& KvLedger::grant(std::uint64_t request, std::uint32_t prompt_blo
   return lease;
 }
 
-Result<KvLedger::Lease*> KvLedger::writable_lease(const LeaseTicket& ticket, Clock::time_point now) {
+Status KvLedger::may_write(const LeaseTicket& ticket, Clock::time_point now) const {
   const auto it = leases_.find(ticket.id);
   if (it == leases_.end() || it->second.phase == Phase::kRevoked)
     return {ErrorCode::kNotFound, lease_name(ticket.id) + " is unknown or dead"};
-  Lease& lease = it->second;
+  const Lease& lease = it->second;
   if (lease.ticket.key != ticket.key || lease.ticket.generation != ticket.generation)
     return {ErrorCode::kPermission, lease_name(ticket.id) + " was shown with a wrong generation or key"};
   if (lease.phase == Phase::kActive)
     return {ErrorCode::kPermission, lease_name(ticket.id) + " is active and takes no writes"};
   if (lease.deadline <= now) return {ErrorCode::kDeadlineExceeded, lease_name(ticket.id) + " has expired"};
-  return &lease;
+  return {};
 }
 
 void KvLedger::revoke(Leases::iterator it) {
@@ -243,10 +242,11 @@ void KvLedger::keep(BlockId block) {
 }
 
 void KvLedger::take_shared(BlockId block) {
-  LYNX_CHECK(uses_[block] > 0 || kept_at_[block], "a shared block is neither in use nor kept");
   if (uses_[block]++ > 0) return;
-  kept_.erase(*kept_at_[block]);
-  kept_at_[block].reset();
+  auto& kept_at = kept_at_[block];
+  LYNX_CHECK(kept_at.has_value(), "a shared block is neither in use nor kept");
+  kept_.erase(*kept_at);
+  kept_at.reset();
   set_state(block, BlockState::kActive);
 }
 

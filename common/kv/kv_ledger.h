@@ -111,7 +111,7 @@ class KvLedger {
   Status check_room(std::uint32_t prompt_blocks, std::uint32_t total_blocks) const;
   Lease& grant(std::uint64_t request, std::uint32_t prompt_blocks, std::uint32_t total_blocks,
                BlockState state, std::span<const BlockId> shared = {});
-  Result<Lease*> writable_lease(const LeaseTicket& ticket, Clock::time_point now);
+  Status may_write(const LeaseTicket& ticket, Clock::time_point now) const;
   void revoke(Leases::iterator lease);
   void set_state(BlockId block, BlockState state);
   void free_block(BlockId block);
