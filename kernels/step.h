@@ -28,7 +28,8 @@ struct RowSampling {
   std::uint32_t top_k = 0;
   float top_p = 1;
   float min_p = 0;
-  double uniform = 0;  // the draw, in [0, 1)
+  double uniform = 0;   // the draw, in [0, 1)
+  bool logits = false;  // wanted even where the device draws, which they do not change
 };
 
 struct StepBatch {
@@ -63,7 +64,7 @@ struct RowRouting {
 
 struct StepResult {
   std::vector<RowSample> samples;   // [R]
-  std::vector<float> logits;        // [rows in state kLogits, V], in order of the rows
+  std::vector<float> logits;        // [rows in state kLogits or asked for, V], in order of the rows
   std::vector<PlanStats> layers;    // [layers]
   std::vector<RowRouting> routing;  // [T], or empty where the batch did not ask for it
   std::uint32_t computed_rows = 0;  // T, and what the device padded it with: the bucket of a captured step

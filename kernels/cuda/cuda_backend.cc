@@ -133,7 +133,11 @@ void CudaBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
   LYNX_CHECK(step_.decode || !step_.row_routing,
              "prefill routes exactly: there is nothing to tell of its rows");
   step_.on_device.assign(step_.logit_rows, false);
-  for (std::size_t r = 0; r < batch.sampling.size(); ++r) step_.on_device[r] = batch.sampling[r].on_device;
+  step_.fetched.assign(step_.logit_rows, true);
+  for (std::size_t r = 0; r < batch.sampling.size(); ++r) {
+    step_.on_device[r] = batch.sampling[r].on_device;
+    step_.fetched[r] = !batch.sampling[r].on_device || batch.sampling[r].logits;
+  }
 
   const PageLayout& layout = kv.layout();
   if (stage_.fit_tables(static_cast<std::uint32_t>(batch.sequences.size()), stage_.table_stride(layout),
@@ -185,7 +189,7 @@ void CudaBackend::enqueue_results(const CudaPlans& plans) {
   const std::size_t row_bytes = logits_.cols * sizeof(float);
   std::size_t taken = 0;
   for (std::uint32_t r = 0; r < step_.logit_rows; ++r)
-    if (!step_.on_device[r]) fetch(host_logits_.data() + taken++ * row_bytes, logits_.f32_row(r), row_bytes);
+    if (step_.fetched[r]) fetch(host_logits_.data() + taken++ * row_bytes, logits_.f32_row(r), row_bytes);
 }
 
 void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
@@ -211,18 +215,15 @@ void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
     }
   result.samples.assign(step_.logit_rows, {});
   result.computed_rows = step_.shape.rows;
-  std::size_t wanted = 0;
   for (std::uint32_t r = 0; r < step_.logit_rows; ++r) {
-    if (!step_.on_device[r]) {
-      ++wanted;
-      continue;
-    }
+    if (!step_.on_device[r]) continue;
     const SampledRow& sampled = host_samples_.at<SampledRow>(0)[r];
     result.samples[r] = {sampled.unusable != 0 ? RowSample::State::kUnusable : RowSample::State::kToken,
                          sampled.token, sampled.logprob};
   }
+  const auto fetched = static_cast<std::size_t>(std::count(step_.fetched.begin(), step_.fetched.end(), true));
   const auto* logits = host_logits_.at<float>(0);
-  result.logits.assign(logits, logits + wanted * logits_.cols);
+  result.logits.assign(logits, logits + fetched * logits_.cols);
 }
 
 }  // namespace lynx::cuda

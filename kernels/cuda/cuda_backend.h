@@ -96,6 +96,7 @@ class CudaBackend final : public Backend {
     KvReady kv_ready;
     std::uint32_t rows = 0, logit_rows = 0;  // live
     std::vector<bool> on_device;             // [logit_rows] sampled there
+    std::vector<bool> fetched;               // [logit_rows] their logits are read back
     // While operations are enqueued: the rows that they are on, and whether these are the logit rows.
     const std::uint32_t* live = nullptr;
     bool on_logit_rows = false;

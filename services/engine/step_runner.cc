@@ -58,7 +58,7 @@ void StepRunner::lay_out(const StepPlan& plan) {
     if (rows != sequence->uncached()) continue;
     logit_rows_.push_back(static_cast<std::uint32_t>(tokens_.size()) - 1);
     sampling_.push_back(sampling_of(*sequence));
-    if (sequence->id == shadowed_) sampling_.back().on_device = false;  // its logits are compared
+    sampling_.back().logits = sequence->id == shadowed_;  // to be compared
   }
 }
 
@@ -103,14 +103,16 @@ StepWork StepRunner::work_of(const StepPlan& plan) const {
 
 void StepRunner::advance(const StepPlan& plan, StepOutcome& outcome) {
   LYNX_CHECK(result_.samples.size() == logit_rows_.size(), "the model sampled other rows than asked for");
-  std::span<const float> logits(result_.logits);
-  auto row = result_.samples.begin();
+  std::span<const float> rest(result_.logits);
+  std::size_t row = 0;
   for (std::size_t slice = 0; slice < plan.slices.size(); ++slice) {
     const auto& [sequence, rows] = plan.slices[slice];
     sequence->cached += rows;
     if (sequence->uncached() != 0) continue;
-    if (sequence->id == shadowed_) outcome.drift = drift_of(*row, logits);
-    Result<SampledTokenData> token = sample(*sequence, *row++, logits);
+    const std::span<const float> logits = take_logits(row, rest);
+    if (sequence->id == shadowed_ && logits.size() == shadow_.logits.size())
+      outcome.drift = compare_logits(shadow_.logits, logits);
+    Result<SampledTokenData> token = sample(*sequence, result_.samples[row++], logits);
     if (token) {
       sequence->tokens.push_back(token->token);
       sequence->phase = Phase::kDecode;
@@ -135,13 +137,6 @@ std::optional<StepReceipt> StepRunner::receipt_of(const StepPlan& plan, std::siz
                      .batch = static_cast<std::uint32_t>(plan.slices.size())};
 }
 
-std::optional<DriftSample> StepRunner::drift_of(const RowSample& row, std::span<const float> logits) const {
-  const std::size_t vocab = model_.config().vocab;
-  if (row.state != RowSample::State::kLogits || logits.size() < vocab || shadow_.logits.size() != vocab)
-    return std::nullopt;
-  return compare_logits(shadow_.logits, logits.first(vocab));
-}
-
 // The device draws what depends on this row's logits alone; the rest, and whoever wants to see
 // log-probabilities, is the host sampler's.
 RowSampling StepRunner::sampling_of(const Sequence& sequence) const {
@@ -158,9 +153,18 @@ RowSampling StepRunner::sampling_of(const Sequence& sequence) const {
   return out;
 }
 
-// Takes the row's logits off the front of `logits`, if it has any there.
+// Those of one of the R rows, off the front of what is left; empty: they stayed on the device.
+std::span<const float> StepRunner::take_logits(std::size_t row, std::span<const float>& rest) const {
+  if (result_.samples[row].state != RowSample::State::kLogits && !sampling_[row].logits) return {};
+  const std::size_t vocab = model_.config().vocab;
+  LYNX_CHECK(rest.size() >= vocab, "the model returned fewer logits than asked for");
+  const std::span<const float> own = rest.first(vocab);
+  rest = rest.subspan(vocab);
+  return own;
+}
+
 Result<SampledTokenData> StepRunner::sample(const Sequence& sequence, const RowSample& row,
-                                            std::span<const float>& logits) {
+                                            std::span<const float> logits) {
   switch (row.state) {
     case RowSample::State::kLogits:
       break;
@@ -173,11 +177,7 @@ Result<SampledTokenData> StepRunner::sample(const Sequence& sequence, const RowS
       return out;
     }
   }
-  const std::size_t vocab = model_.config().vocab;
-  LYNX_CHECK(logits.size() >= vocab, "the model returned fewer logits than asked for");
-  const std::span<const float> own = logits.first(vocab);
-  logits = logits.subspan(vocab);
-  return sampler_.sample(own, sequence.sampling,
+  return sampler_.sample(logits, sequence.sampling,
                          {sequence.tokens, sequence.prompt_tokens, model_.config().eos});
 }
 

@@ -45,8 +45,8 @@ class StepRunner {
   // over. In between, plan, its sequences and the observer stay as they are.
   void launch(const StepPlan& plan, LayerObserver* observer);
   // Right before the launch of a decode step: computes one of its rows alone, with all its experts; `turn`
-  // picks it from those that do not ask for exactness. The step writes that row's KV anew. collect() then
-  // tells how far the two are apart.
+  // picks it from those that do not ask for exactness. The step writes that row's KV anew and draws its token
+  // where it would have without the look. collect() then tells how far the two are apart.
   void shadow(const StepPlan& plan, std::uint64_t turn);
   void set_policy(const RoutePolicy& policy) { policy_ = policy; }  // from the next launch on
   StepOutcome collect(const StepPlan& plan);
@@ -61,9 +61,9 @@ class StepRunner {
   void advance(const StepPlan& plan, StepOutcome& outcome);
   std::optional<StepReceipt> receipt_of(const StepPlan& plan, std::size_t slice) const;
   RowSampling sampling_of(const Sequence& sequence) const;
+  std::span<const float> take_logits(std::size_t row, std::span<const float>& rest) const;
   Result<SampledTokenData> sample(const Sequence& sequence, const RowSample& row,
-                                  std::span<const float>& logits);
-  std::optional<DriftSample> drift_of(const RowSample& row, std::span<const float> logits) const;
+                                  std::span<const float> logits);
 
   Model& model_;
   KvCache& cache_;

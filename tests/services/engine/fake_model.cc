@@ -91,11 +91,16 @@ void FakeModel::compute() {
   result.computed_rows = rows + 1;  // as if padded
   result.samples.assign(batch.logit_rows.size(), {});
   result.logits.clear();
-  for (const std::uint32_t row : batch.logit_rows) {
+  for (std::size_t r = 0; r < batch.logit_rows.size(); ++r) {
+    const std::uint32_t row = batch.logit_rows[r];
     const auto owner =
         std::find_if(batch.sequences.begin(), batch.sequences.end(),
                      [&](const SequenceRows& s) { return row >= s.first_row && row < s.first_row + s.rows; });
     const std::uint64_t seed = digest(*owner, owner->context + row - owner->first_row, cache);
+    if (options_.samples && r < batch.sampling.size() && batch.sampling[r].on_device) {
+      result.samples[r] = {RowSample::State::kToken, static_cast<TokenId>(seed % config_.vocab), 0};
+      if (!batch.sampling[r].logits) continue;
+    }
     const bool bad = batch.tokens[row] == options_.nan_token;
     for (std::uint32_t token = 0; token < config_.vocab; ++token)
       result.logits.push_back(bad ? std::numeric_limits<float>::quiet_NaN()

@@ -23,6 +23,7 @@ struct FakeModelOptions {
   TokenId lost_token = 0xFFFFFFFF;   // a batch with this token throws DeviceLost
   bool looks_throw = false;  // an exact decode step of one row, as a look at the drift, throws std::bad_alloc
   bool overlaps = false;     // computes in collect, as a device might
+  bool samples = false;      // as a device does, by other rounding than the host: other tokens
   std::function<void()> on_launch;
   std::function<void(std::uint32_t layer)> on_layer;  // on the engine thread, before a layer computes
 };

@@ -79,13 +79,16 @@ TEST_F(CudaModel, SamplesAsTheHostDoes) {
                     uniform_at(params[r].seed, 5)};
     }
     records[7].on_device = false;
+    records[3].logits = true;  // as well as the token
     sequences.decode(all, tokens, PolicyKind::kOff, {}, true);
     const StepResult plain = sequences.result;
     sequences.decode(all, tokens, PolicyKind::kOff, records, true);
     const StepResult& sampled = sequences.result;
     ASSERT_EQ(sampled.samples.size(), 8U);
     EXPECT_EQ(sampled.samples[7].state, RowSample::State::kLogits);
-    EXPECT_TRUE(same_bits(sampled.logits, row(plain, 7, vocab)));
+    ASSERT_EQ(sampled.logits.size(), 2 * vocab);
+    EXPECT_TRUE(same_bits(row(sampled, 0, vocab), row(plain, 3, vocab)));
+    EXPECT_TRUE(same_bits(row(sampled, 1, vocab), row(plain, 7, vocab)));
     const std::vector<TokenId> before(5, 1);
     for (std::size_t r = 0; r < 7; ++r) {
       ASSERT_EQ(sampled.samples[r].state, RowSample::State::kToken);

@@ -318,6 +318,34 @@ TEST(EngineCore, TheLookAtTheExactModelIsNoPartOfItsStep) {
   EXPECT_NE(bench.registry.serialize().find("lynx_drift_kl_count 4\n"), std::string::npos);
 }
 
+// A device draws by sums of its own: were the token of the row looked at drawn on the host, it could be
+// another.
+TEST(EngineCore, TheLookLeavesTheDrawWhereItWas) {
+  std::vector<std::vector<TokenId>> told[2];
+  for (const bool looks : {false, true}) {
+    FakeModelOptions options;
+    options.eos = {};
+    options.samples = true;
+    EngineConfig config;
+    config.policy.kind = PolicyKind::kLynx;
+    config.drift = {.sample_every = looks ? 1U : 0U, .kl = 1e6F};
+    EngineBench bench(config, 64, options);
+    Sequence seeded = bench.sequence(1, {1, 2, 3}, 20);
+    seeded.sampling.temperature = 1;
+    Sequence penalized = bench.sequence(2, {4, 5, 6}, 20, 20);  // the host's
+    penalized.sampling.presence_penalty = 1;
+    bench.core.apply(AdmitSequence{std::move(seeded)});
+    bench.core.apply(AdmitSequence{std::move(penalized)});
+    bench.core.apply(AdmitSequence{bench.sequence(3, {7, 8}, 20, 40)});
+    const auto steps = bench.run();
+    for (const SequenceId id : {1, 2, 3}) told[looks ? 1 : 0].push_back(tokens_of(steps, id));
+    const std::string count = looks ? "19" : "0";
+    EXPECT_NE(bench.registry.serialize().find("lynx_drift_kl_count " + count + "\n"), std::string::npos);
+  }
+  EXPECT_EQ(told[0][0].size(), 20U);
+  EXPECT_EQ(told[1], told[0]);
+}
+
 TEST(EngineCore, ALookThatFailsCostsItsSampleAndNoStream) {
   for (const bool overlaps : {false, true}) {
     FakeModelOptions options;
