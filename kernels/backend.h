@@ -35,6 +35,11 @@ struct DeviceLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// This machine has none. One that is there and cannot be used is another error.
+struct NoGpu : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // Weights in the layout that the device computes with. Made and used by the same backend.
 class Matrix {  // [n, k]: maps k inputs to n outputs
  public:
@@ -176,7 +181,8 @@ struct DeviceSpace {
 // what is there. Throws as make_backend does.
 std::optional<DeviceSpace> device_space(const std::string& device);
 
-// Throws std::runtime_error naming the device that this build or machine lacks.
+// Throws std::runtime_error naming the device that this build lacks or cannot use; NoGpu: the machine lacks
+// it.
 std::unique_ptr<Backend> make_backend(const BackendOptions& options);
 
 }  // namespace lynx

@@ -27,7 +27,7 @@ void check_driver() {
   int driver = 0;
   int runtime = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-    refuse("no NVIDIA driver is installed on this machine");
+    throw NoGpu("device 'cuda': no NVIDIA driver is installed on this machine");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   if (driver / 1000 < runtime / 1000)
     refuse("the NVIDIA driver is too old: it serves CUDA " + version_text(driver) + ", this build needs " +
@@ -51,7 +51,7 @@ GpuInfo open_gpu() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
-    refuse("this machine shows no NVIDIA GPU");
+    throw NoGpu("device 'cuda': this machine shows no NVIDIA GPU");
   if (status != cudaSuccess) refuse(std::string("the GPU cannot be used: ") + cudaGetErrorString(status));
   cudaDeviceProp properties{};
   if (const cudaError_t set = cudaSetDevice(0); set != cudaSuccess)

@@ -27,8 +27,9 @@ struct GpuInfo {
   std::uint64_t free_bytes = 0, total_bytes = 0;
 };
 
-// Makes the first visible GPU the current one. Throws std::runtime_error saying in one sentence what is
-// missing: no GPU, no driver, a driver too old for this build, or a GPU that this build has no code for.
+// Makes the first visible GPU the current one. Throws NoGpu where there is no driver or no GPU, and otherwise
+// std::runtime_error saying in one sentence what is wrong: a driver too old for this build, a GPU that this
+// build has no code for or that cannot be used.
 GpuInfo open_gpu();
 
 template <typename Handle, cudaError_t (*Destroy)(Handle)>

@@ -15,12 +15,14 @@ inline void expect_ok(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(status));
 }
 
-// Why there is no GPU to test on, or empty.
+// Why there is no GPU to test on, or empty; also where one is there and cannot be used, so that tests fail.
 inline std::string missing_gpu() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver";
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess && count > 0) return {};
-  return status == cudaSuccess ? "no CUDA device" : cudaGetErrorString(status);
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return "no CUDA device";
+  return {};
 }
 
 template <typename T>

@@ -103,13 +103,13 @@ class Sequences {
   std::vector<std::uint32_t> cached_;
 };
 
-// Skips where no GPU is, and says so.
+// Skips where no GPU is, and says so. A GPU that is there and cannot be used is a failure.
 class CudaModel : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
       ASSERT_TRUE(device_space("cuda").has_value());
-    } catch (const std::exception& e) {
+    } catch (const NoGpu& e) {
       GTEST_SKIP() << e.what();
     }
   }
