@@ -10,6 +10,7 @@
 
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
+#include "kernels/cuda/next_weights.h"
 
 namespace lynx::cuda {
 
@@ -42,6 +43,7 @@ struct ExpertsArgs {
   ExpertShape shape;
   DevicePlan plan;                 // plan.rows is B
   std::byte* workspace = nullptr;  // 256-byte aligned
+  NextWeights next;                // to bring into L2 once all experts' weights have been asked for
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.
