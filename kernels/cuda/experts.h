@@ -43,7 +43,7 @@ struct ExpertsArgs {
   ExpertShape shape;
   DevicePlan plan;                 // plan.rows is B
   std::byte* workspace = nullptr;  // 256-byte aligned
-  NextWeights next;                // to bring into L2 once all experts' weights have been asked for
+  NextWeights next = {};           // to bring into L2 once all experts' weights have been asked for
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.
