@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/route_place.cuh"
+#include "kernels/cuda/route_serve.cuh"
 
 namespace lynx::cuda {
 
@@ -12,7 +13,10 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
     s.energy[e] = 0;
     if (block == 0) s.probability[e] = 0;
   }
-  if (threadIdx.x < kActiveWords) s.routed[threadIdx.x] = 0;
+  if (threadIdx.x < kActiveWords) {
+    s.routed[threadIdx.x] = 0;
+    s.brought[threadIdx.x] = 0;
+  }
   if (threadIdx.x == 0) s.voters = 0;
   if (block == 0)
     for (std::uint32_t i = threadIdx.x; i < args.shape.experts * digits_of(args); i += kRouteThreads)
@@ -48,6 +52,7 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
   }
   blocks.wait();
   const std::uint32_t voters = count_votes(args, s, blocks);
+  if (votes_by_margin(args.policy, args.shape)) serve_rows(args, s, blocks, row, keys, top, mass);
   if (needs_fill(args, s, voters)) fill(args, s, blocks, row, top, mass.max, voters);
 
   const Choice choice = choose_for(args, s, row, keys, top);

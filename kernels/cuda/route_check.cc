@@ -12,10 +12,9 @@ Status check_route(const RouterShape& shape, PolicyKind policy) {
   if (shape.experts == 0 || shape.experts > kMaxRouteExperts)
     return outside("experts", kMaxRouteExperts, shape.experts);
   if (shape.top_k == 0 || shape.top_k > kMaxRouteTopK) return outside("top_k", kMaxRouteTopK, shape.top_k);
-  if (is_of_the_laboratory(policy) || (policy == PolicyKind::kEnergy && shape.top_k == 1))
-    return Error{ErrorCode::kInvalidArgument, "policy: the CUDA router has no '" +
-                                                  std::string(to_string(policy)) + "' for top_k " +
-                                                  std::to_string(shape.top_k)};
+  if (is_of_the_laboratory(policy))
+    return Error{ErrorCode::kInvalidArgument,
+                 "policy: the CUDA router has no '" + std::string(to_string(policy)) + "'"};
   return {};
 }
 

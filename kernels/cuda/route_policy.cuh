@@ -46,6 +46,18 @@ __device__ inline std::uint32_t energy_of(const VoteInput& in) {
   return static_cast<std::uint32_t>((share * share) >> 8);
 }
 
+// energy with one expert to a row: its share says nothing, its margin over the second does.
+__device__ inline bool votes_by_margin(PolicyKind kind, const RouterShape& shape) {
+  return kind == PolicyKind::kEnergy && shape.top_k == 1;
+}
+
+// The square of (first - second) / first, Q24.
+__device__ inline std::uint32_t energy_of_margin(std::uint64_t first, std::uint64_t second) {
+  if (first == 0) return 0;
+  const std::uint64_t margin = ((first - second) << 16) / first;
+  return static_cast<std::uint32_t>((margin * margin) >> 8);
+}
+
 __device__ inline bool stays_by_energy(std::uint32_t energy, std::uint32_t voters, std::uint32_t experts,
                                        const DerivedPolicy& policy) {
   return std::uint64_t{energy} * experts * (voters + 1) >= (std::uint64_t{voters} * policy.energy_q16) << 8;

@@ -91,6 +91,15 @@ struct RowKeys {
       if (key[v] != 0) sum += mass_of(kind, key_value(key[v]), max);
     return sum_lanes(sum);
   }
+
+  // Of the experts that are left.
+  __device__ std::uint32_t largest_mass(RouterKind kind, float row_max) const {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (key[v] != 0) largest = max(largest, mass_of(kind, key_value(key[v]), row_max));
+    return __reduce_max_sync(kAllLanes, largest);
+  }
 };
 
 // A ranked list of experts, one a lane; lanes beyond the list hold expert 0xFFFFFFFF and key 0.

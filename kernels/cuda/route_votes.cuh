@@ -38,6 +38,17 @@ __device__ inline std::uint32_t weigh_top(const RouteArgs& args, const Row& row,
   return own;
 }
 
+// energy with k = 1: the row's margin. A lone voter keeps its expert.
+template <int V>
+__device__ inline void cast_margin(const RouteArgs& args, RouteShared& s, const Row& row,
+                                   const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
+  const std::uint32_t second = keys.largest_mass(args.shape.kind, mass.max);
+  if (row.lane != 0) return;
+  atomicAdd(&s.energy[top.expert], energy_of_margin(mass.top, second));
+  atomicOr(&s.votes[top.expert], 1U << (row.in_block + kRowsPerBlock));
+  atomicOr(&s.routed[top.expert / 32], 1U << (top.expert % 32));
+}
+
 // The row's exact top-k, and its votes into this block's words.
 template <int V>
 __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const Row& row, RowKeys<V>& keys,
@@ -46,6 +57,7 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
   take_ranked(keys, top, 0, k, row.lane);
   mass.max = key_value(__shfl_sync(kAllLanes, top.key, 0));
   const std::uint32_t own = votes_by_mass(args.policy) ? weigh_top(args, row, top, mass) : 0;
+  if (votes_by_margin(args.policy, args.shape)) return cast_margin(args, s, row, keys, top, mass);
   VoteInput input{row.lane, key_value(top.key), mass.max, own, 0, mass.top};
   if (args.policy == PolicyKind::kEnergy) input.before = sum_before(own, row.lane);
   if (row.lane >= k) return;

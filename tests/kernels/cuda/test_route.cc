@@ -59,7 +59,6 @@ void expect_same_rows(const RoutingCase& c, const RoutedBatch& batch) {
 }
 
 void check(const RoutingCase& c) {
-  if (!check_route(c.shape, c.policy.kind).ok()) return;  // energy of k = 1
   RoutedBatch batch(c);
   batch.decode();
   expect_same(c, batch);
@@ -69,7 +68,8 @@ void check(const RoutingCase& c) {
 const std::vector<RouterShape> kShapes{
     {.experts = 64, .top_k = 8}, {.experts = 128, .top_k = 8}, {.experts = 8, .top_k = 2},
     {.experts = 64, .top_k = 6}, {.experts = 256, .top_k = 8}, {.experts = 512, .top_k = 10},
-    {.experts = 60, .top_k = 4}, {.experts = 33, .top_k = 32}, {.experts = 1, .top_k = 1}};
+    {.experts = 60, .top_k = 4}, {.experts = 33, .top_k = 32}, {.experts = 1, .top_k = 1},
+    {.experts = 16, .top_k = 1}, {.experts = 128, .top_k = 1}};
 
 TEST_F(CudaRoute, EveryPolicyShapeAndBatchSize) {
   std::uint32_t seed = std::random_device{}();
@@ -138,6 +138,28 @@ TEST_F(CudaRoute, PaddingExactRowsAndRowsWithANan) {
     }
 }
 
+// One expert to a row: energy goes by margins, from rows without confidence to rows that agree.
+TEST_F(CudaRoute, OneExpertARow) {
+  for (const float spread : {0.02F, 0.5F, 2.0F})
+    for (const float threshold : {0.1F, 1.0F, 8.0F})
+      for (const RouterKind kind : {RouterKind::kSoftmax, RouterKind::kSigmoid})
+        for (const std::uint32_t rows : {1U, 2U, 5U, 16U, 40U, 64U}) {
+          RoutingCase c =
+              random_case(rows, rows, {.experts = 48, .top_k = 1, .kind = kind}, PolicyKind::kEnergy);
+          c.policy.energy = threshold;
+          std::mt19937 rng(rows);
+          for (std::uint32_t r = 0; r < rows; ++r) {
+            std::ranges::copy(random_row(rng, 48, spread), c.row(r).begin());
+            if (r % 7 == 3)  // every sigmoid vanishes: nothing to lose
+              for (float& z : c.row(r)) z -= 200;
+          }
+          if (rows > 4) c.live[rows - 1] = 0;
+          c.exact.assign(rows, 0);
+          for (std::uint32_t r = 2; r < rows; r += 9) c.exact[r] = 1;
+          ASSERT_NO_FATAL_FAILURE(check(c));
+        }
+}
+
 // Field report 12: live rows 5 in a bucket of 8 give the plan of 5 rows.
 TEST_F(CudaRoute, PaddingChangesNothing) {
   RoutingCase padded = random_case(3, 8);
@@ -183,6 +205,7 @@ TEST_F(CudaRoute, PrefillOfAnyLength) {
 
 TEST(CudaRouteLimits, NameTheField) {
   EXPECT_TRUE(check_route({.experts = 512, .top_k = 32}).ok());
+  EXPECT_TRUE(check_route({.experts = 16, .top_k = 1}, PolicyKind::kEnergy).ok());
   EXPECT_NE(check_route({.experts = 513, .top_k = 8}).error().message.find("experts"), std::string::npos);
   EXPECT_NE(check_route({.experts = 64, .top_k = 33}).error().message.find("top_k"), std::string::npos);
   for (const PolicyKind kind : {PolicyKind::kSweep, PolicyKind::kDenyRank})

@@ -1,0 +1,37 @@
+// energy with one expert to a row: an expert stays by its energy alone, so a row's first may go. What every
+// row is promised then: an expert with at least half of its first's probability, or else that first. See
+// kernels/lynx/energy.cc.
+#pragma once
+
+#include "kernels/cuda/route_votes.cuh"
+
+namespace lynx::cuda {
+
+// Whether A has such an expert for the row. keys: all but the row's first.
+template <int V>
+__device__ inline bool is_served(const RouteArgs& args, const RouteShared& s, const Row& row,
+                                 const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
+  bool served = row.lane == 0 && has_bit(s.active, top.expert);
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (keys.key[v] != 0 && (s.active[v] >> row.lane & 1) != 0)
+      served |= std::uint64_t{2} * mass_of(args.shape.kind, key_value(keys.key[v]), mass.max) >= mass.top;
+  return __any_sync(kAllLanes, served) != 0;
+}
+
+// All rows are judged by what stays by its energy, before any of them brings its first; exact rows bring it
+// whatever is there.
+template <int V, bool kAlone>
+__device__ inline void serve_rows(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
+                                  const Row& row, const RowKeys<V>& keys, const Ranked& top,
+                                  const RowMass& mass) {
+  if (row.votes && (row.exact || !is_served(args, s, row, keys, top, mass)) && row.lane == 0)
+    atomicOr(&s.brought[top.expert / 32], 1U << (top.expert % 32));
+  blocks.sync();
+  if (threadIdx.x < kActiveWords)
+    for (std::uint32_t b = 0; b < blocks.count(); ++b)
+      s.active[threadIdx.x] |= blocks.of(s.brought[threadIdx.x], b);
+  __syncthreads();
+}
+
+}  // namespace lynx::cuda
