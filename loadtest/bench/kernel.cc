@@ -8,6 +8,7 @@
 
 #include "kernels/bench/device_roofline.h"
 #include "kernels/bench/recorded_logits.h"
+#include "loadtest/bench/expert_prefill.h"
 #include "loadtest/bench/moe_layers.h"
 #include "loadtest/bench/subcommands.h"
 
@@ -27,12 +28,14 @@ const MoeShape kQwen2{"qwen2-57b-a14b", {64, 3584, 2560}, 8};
 const MoeShape kMixtral{"mixtral-8x7b", {8, 4096, 14336}, 2};
 const MoeShape kDeepseek{"deepseek-v2-lite", {64, 2048, 1408}, 6};
 
+const std::string kPrefill = "prefill";
+
 constexpr PolicyKind kPolicies[] = {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kShare,
                                     PolicyKind::kEnergy};
 
 struct KernelFlags {
   std::string logits = "tests/kernels/lynx/data/router_logits_6x64x64.f16";
-  std::vector<std::string> only;  // models
+  std::vector<std::string> only;  // models, or kPrefill
 };
 
 // Rows that choose freely among `among` experts, a fresh random set of them for every layer.
@@ -191,31 +194,32 @@ std::vector<BenchRow> run(const KernelFlags& flags) {
               .ceiling_is = "read bandwidth on 4 GiB",
               .target = "",
               .details = {}});
-  const auto wanted = [&](const MoeShape& shape) {
-    return flags.only.empty() ||
-           std::find(flags.only.begin(), flags.only.end(), shape.name) != flags.only.end();
+  const auto wanted = [&](const std::string& name) {
+    return flags.only.empty() || std::find(flags.only.begin(), flags.only.end(), name) != flags.only.end();
   };
   const std::vector<Batch> main_table{{1, "<= 1.30"},  {4, "<= 1.15"},  {8, ""},
                                       {16, "<= 1.08"}, {32, "<= 1.08"}, {64, ""}};
-  if (wanted(kQwen3)) {
+  if (wanted(kQwen3.name)) {
     const MoeLayers layers(kQwen3, kMaxRows);
     measure_random(report, layers, main_table);
     measure_routing(report, layers);
     measure_forced(report, layers, 16, bandwidth);
   }
-  if (wanted(kQwen2)) {
+  if (wanted(kQwen2.name)) {
     const MoeLayers layers(kQwen2, kMaxRows);
     measure_random(report, layers, main_table);
     measure_routing(report, layers);
     measure_forced(report, layers, 16, bandwidth);
     measure_recorded(report, layers, read_recorded_logits(flags.logits));
   }
-  if (wanted(kMixtral))
+  if (wanted(kMixtral.name))
     measure_random(report, MoeLayers(kMixtral, kMaxRows),
                    {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.08"}, {32, ""}});
-  if (wanted(kDeepseek))
+  if (wanted(kDeepseek.name))
     measure_random(report, MoeLayers(kDeepseek, kMaxRows),
                    {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.12"}, {32, ""}});
+  if (wanted(kPrefill))
+    for (BenchRow& row : measure_expert_prefill(kQwen3)) report.add(std::move(row));
   return report.take();
 }
 
@@ -227,7 +231,7 @@ Subcommand add_kernel(CLI::App& app) {
       app.add_subcommand("kernel", "MoE layers on the GPU against the time to read their experts");
   parser->add_option("--logits", flags->logits, "recorded router logits: .npz, or .f16 [6, 64, 64]")
       ->capture_default_str();
-  parser->add_option("--only", flags->only, "models to measure");
+  parser->add_option("--only", flags->only, "models to measure; prefill: the experts of whole prompts");
   return {parser, [flags] { return run(*flags); }};
 }
 

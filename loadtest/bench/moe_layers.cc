@@ -69,7 +69,9 @@ MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::
     };
     return graph_microseconds(all_layers, kReplays) / count;
   };
-  const auto route_layer = [&](std::uint32_t i, cudaStream_t stream) { route(route_args(i), stream); };
+  const auto route_layer = [&](std::uint32_t i, cudaStream_t stream) {
+    rows > kMaxRouteRows ? route_prefill(route_args(i), stream) : route(route_args(i), stream);
+  };
   const auto run_experts = [&](std::uint32_t i, cudaStream_t stream) {
     experts_add(experts_args(i), stream);
   };

@@ -34,7 +34,8 @@ class MoeLayers {
   MoeLayers(const MoeShape& shape, std::uint32_t max_rows);
 
   const MoeShape& shape() const { return shape_; }
-  // One entry of `logits` a routing: [B, N] of layer i of the graph. The graph holds all of them.
+  // One entry of `logits` a routing: [B, N] of layer i of the graph. The graph holds all of them. More rows
+  // than a decode batch has are a prompt's.
   MoeTimes measure(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
                    const RoutePolicy& policy) const;
 
