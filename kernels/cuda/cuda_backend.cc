@@ -48,7 +48,8 @@ CudaBackend::CudaBackend(bool repeat_steps)
 CudaBackend::~CudaBackend() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
 
 std::string CudaBackend::description() const {
-  return "cuda " + gpu_.name + ", " + std::to_string(gpu_.multiprocessors) + " multiprocessors";
+  return "cuda " + gpu_.name + ", " + std::to_string(gpu_.multiprocessors) + " multiprocessors" +
+         (gpu_.kernels == KernelSet::kPortable ? ", portable kernels" : "");
 }
 
 std::uint64_t CudaBackend::memory_held() const { return heap_.held() + WideGemm::workspace_bytes(); }

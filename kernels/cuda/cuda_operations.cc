@@ -45,7 +45,7 @@ void CudaBackend::matmul_add(TensorView out, TensorView x, const Matrix& w) { mu
 // row's bits do not depend on how many there are. The rows of a prefill step go by the library.
 void CudaBackend::multiply(TensorView out, TensorView x, const Matrix& w, bool add) {
   LYNX_CHECK(x.cols == w.k && out.cols == w.n && out.rows == x.rows, "matmul: shapes");
-  GemmArgs args{out, x, static_cast<const CudaMatrix&>(w).weights(), add, step_.live};
+  GemmArgs args{out, x, static_cast<const CudaMatrix&>(w).weights(), add, step_.live, gpu_.kernels};
   const bool few = step_.decode || step_.on_logit_rows || w.n % 8 != 0;
   if (!few || !skinny_gemm_takes(w.n, w.k)) return wide_.run(args, stream_.get());
   const auto rows_from = [](TensorView view, std::uint32_t first, std::uint32_t count) {
@@ -110,7 +110,8 @@ void CudaBackend::route(RoutingPlans& plans, std::uint32_t layer, TensorView log
                        .policy = step_.policy.kind,
                        .derived = derive(out.shape, step_.policy),
                        .live_rows = stage_.live_rows(),
-                       .exact = stage_.exact()};
+                       .exact = stage_.exact(),
+                       .kernels = gpu_.kernels};
   if (step_.decode) return cuda::route(args, stream_.get());
   if (step_.policy.kind != PolicyKind::kOff)
     throw std::runtime_error("device 'cuda' remaps experts in decode steps alone");
@@ -128,7 +129,8 @@ void CudaBackend::experts_add(TensorView out, TensorView x, const ExpertWeights&
                      .shape = experts.shape(),
                      .plan = static_cast<const CudaPlans&>(plans).layer(layer, x.rows),
                      .workspace = experts_workspace_.get(),
-                     .next = next_weights(next)},
+                     .next = next_weights(next),
+                     .kernels = gpu_.kernels},
                     stream_.get());
 }
 

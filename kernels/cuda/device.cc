@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/portable.h"
 
 namespace lynx::cuda {
 namespace {
@@ -34,6 +35,15 @@ void check_driver() {
            version_text(runtime / 1000 * 1000) + " or newer");
 }
 
+void check_capability(const GpuInfo& gpu) {
+  const std::string is =
+      " and this is a " + gpu.name + " (" + std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + ")";
+  if (gpu.major < 8) refuse("a GPU needs compute capability 8.0 or newer" + is);
+  if (!has_portable_code())
+    refuse("this build has code for compute capability " LYNX_CUDA_ARCHITECTURES + is +
+           ": build with LYNX_CUDA_ARCHITECTURES for it");
+}
+
 }  // namespace
 
 void check(cudaError_t status, const char* call) {
@@ -62,9 +72,8 @@ GpuInfo open_gpu() {
   info.major = properties.major;
   info.minor = properties.minor;
   info.multiprocessors = properties.multiProcessorCount;
-  if (info.major != 9)
-    refuse("this build has code for Hopper GPUs (compute capability 9.0) and this is a " + info.name + " (" +
-           std::to_string(info.major) + "." + std::to_string(info.minor) + ")");
+  check_capability(info);
+  info.kernels = kernels_of_device();
   std::size_t free = 0;
   std::size_t total = 0;
   if (const cudaError_t memory = cudaMemGetInfo(&free, &total); memory != cudaSuccess)

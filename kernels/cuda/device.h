@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/kernel_set.h"
 #include "kernels/tensor.h"
 
 namespace lynx::cuda {
@@ -23,6 +24,7 @@ void check(cudaError_t status, const char* call);
 struct GpuInfo {
   std::string name;
   int major = 0, minor = 0;  // compute capability
+  KernelSet kernels = KernelSet::kHopper;
   int multiprocessors = 0;
   std::uint64_t free_bytes = 0, total_bytes = 0;
 };

@@ -5,6 +5,7 @@
 #include "kernels/cuda/experts_consumer.cuh"
 #include "kernels/cuda/experts_producers.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/portable.h"
 
 namespace lynx::cuda {
 namespace {
@@ -71,6 +72,7 @@ ExpertsJob make_job(const ExpertsArgs& args) {
 }  // namespace
 
 void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
+  if (args.kernels == KernelSet::kPortable) return experts_add_portable(args, stream);
   const ExpertsJob job = make_job(args);
   static const unsigned blocks = multiprocessors();
   launch("experts", experts_kernel, Shape{dim3(blocks), dim3(kThreads), sizeof(ExpertsShared)}, stream,

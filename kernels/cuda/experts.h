@@ -10,6 +10,7 @@
 
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
+#include "kernels/cuda/kernel_set.h"
 #include "kernels/cuda/next_weights.h"
 
 namespace lynx::cuda {
@@ -44,14 +45,15 @@ struct ExpertsArgs {
   DevicePlan plan;                 // plan.rows is B
   std::byte* workspace = nullptr;  // 256-byte aligned
   NextWeights next = {};           // to bring into L2 once all experts' weights have been asked for
+  KernelSet kernels = KernelSet::kHopper;
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.
 // One workspace serves all layers of one stream, and any B up to max_rows.
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows);
 
-// One persistent launch for any B; decode and prefill differ in how many rows meet at an expert. B > 64 adds
-// one launch for the weighted sum.
+// One persistent launch for any B (kPortable: three); decode and prefill differ in how many rows meet at an
+// expert. B > 64 adds one launch for the weighted sum.
 void experts_add(const ExpertsArgs& args, cudaStream_t stream);
 
 }  // namespace lynx::cuda

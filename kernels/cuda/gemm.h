@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/cuda/kernel_set.h"
 #include "kernels/tensor.h"
 
 namespace lynx::cuda {
@@ -23,6 +24,7 @@ struct GemmArgs {
   const std::uint16_t* weights = nullptr;    // [n, k] bf16, aligned to 16 bytes
   bool add = false;                          // out += (f32 only); otherwise out =
   const std::uint32_t* live_rows = nullptr;  // see rows.h; skinny_gemm alone heeds it
+  KernelSet kernels = KernelSet::kHopper;    // of skinny_gemm
 };
 
 // k a multiple of 8, up to 4096.

@@ -32,6 +32,7 @@ struct Shape {
 enum class Overlap { kNone, kPrevious };
 
 unsigned multiprocessors();  // of the current device
+bool launches_overlap();     // Overlap::kPrevious has an effect there; asked once a process
 
 #ifdef __CUDACC__
 template <typename... Params>
@@ -43,7 +44,7 @@ void allow_shared(const char* name, void (*kernel)(Params...), std::size_t bytes
 
 struct LaunchConfig : cudaLaunchConfig_t {
   LaunchConfig(const Shape& shape, cudaStream_t on, Overlap overlap) : cudaLaunchConfig_t{} {
-    if (overlap == Overlap::kPrevious) {
+    if (overlap == Overlap::kPrevious && launches_overlap()) {
       list[numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
       list[numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }

@@ -5,6 +5,7 @@
 #include "kernels/cuda/route.h"
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/portable.h"
 #include "kernels/cuda/route_block.cuh"
 
 namespace lynx::cuda {
@@ -34,6 +35,7 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
 void route(const RouteArgs& args, cudaStream_t stream) {
   if (const Status status = check_route(args.shape, args.policy); !status.ok())
     throw std::runtime_error("routing on the device: " + status.error().message);
+  if (args.kernels == KernelSet::kPortable) return route_portable(args, stream);
   const std::uint32_t words = (args.shape.experts + 31) / 32;
   if (words <= 2) return launch_route<2>(args, stream);
   if (words <= 4) return launch_route<4>(args, stream);

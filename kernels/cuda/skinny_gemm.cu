@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/portable.h"
 #include "kernels/cuda/skinny_gemm_parts.cuh"
 
 namespace lynx::cuda {
@@ -152,6 +153,7 @@ bool skinny_gemm_takes(std::uint32_t n, std::uint32_t k) {
 }
 
 void skinny_gemm(const GemmArgs& a, cudaStream_t stream) {
+  if (a.kernels == KernelSet::kPortable) return skinny_gemm_portable(a, stream);
   const Params params = {.out = a.out.data,
                          .out_stride = a.out.stride,
                          .x = reinterpret_cast<const std::uint16_t*>(a.x.data),

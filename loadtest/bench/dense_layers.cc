@@ -49,7 +49,8 @@ GemmArgs GemmLayers::args(std::uint32_t layer, std::uint32_t rows, bool add) con
           .x = view_of(x_, rows, k_),
           .weights = weights_.get() + std::size_t{layer} * n_ * k_,
           .add = add,
-          .live_rows = nullptr};
+          .live_rows = nullptr,
+          .kernels = kernels_of_device()};
 }
 
 double GemmLayers::skinny_us(std::uint32_t rows, bool add) const {
@@ -192,7 +193,8 @@ void DenseChain::layer(std::uint32_t i, std::uint32_t rows, cudaStream_t stream)
                  .x = x,
                  .weights = weights.get() + std::size_t{i} * out.cols * x.cols,
                  .add = add,
-                 .live_rows = nullptr},
+                 .live_rows = nullptr,
+                 .kernels = kernels_of_device()},
                 stream);
   };
   rms_norm(norm_args, stream);

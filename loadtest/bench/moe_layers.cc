@@ -51,7 +51,8 @@ MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::
                      .plan = plan_of(i),
                      .shape = shape_.router(),
                      .policy = policy.kind,
-                     .derived = derive(shape_.router(), policy)};
+                     .derived = derive(shape_.router(), policy),
+                     .kernels = kernels_of_device()};
   };
   const auto experts_args = [&](std::uint32_t i) {
     return ExpertsArgs{.out = out_.get(),
@@ -61,7 +62,8 @@ MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::
                        .packed = weights_.get() + i % layers_ * layer_bytes(),
                        .shape = shape_.experts,
                        .plan = plan_of(i),
-                       .workspace = workspace_.get()};
+                       .workspace = workspace_.get(),
+                       .kernels = kernels_of_device()};
   };
   const auto per_layer = [&](auto&& layer) {
     const auto all_layers = [&](cudaStream_t stream) {

@@ -24,6 +24,7 @@ class RoutedBatch {
     args_.policy = c.policy.kind;
     args_.derived = derive(c.shape, c.policy);
     args_.live_rows = live_.get();
+    args_.kernels = kernels_of_device();
     if (!c.exact.empty()) args_.exact = exact_.emplace(c.exact).get();
   }
 

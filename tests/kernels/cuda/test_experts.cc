@@ -105,7 +105,8 @@ class Runner {
                      .packed = layer_.packed.get(),
                      .shape = layer_.shape,
                      .plan = batch.device_plan(),
-                     .workspace = workspace_.get()};
+                     .workspace = workspace_.get(),
+                     .kernels = kernels_of_device()};
     experts_add(args, nullptr);
     args.out = out.get();
     experts_add(args, nullptr);

@@ -32,7 +32,8 @@ struct Problem {
             .x = input.view(first_rows),
             .weights = reinterpret_cast<const std::uint16_t*>(weights.view().data),
             .add = add,
-            .live_rows = nullptr};
+            .live_rows = nullptr,
+            .kernels = kernels_of_device()};
   }
 
   // A sample of the outputs, the first and the last among them: all would take minutes in double.

@@ -1,0 +1,274 @@
+// The experts without bulk copies or clusters: three launches, gate-up, down, and the sum of each row's
+// slots. A block takes 64 outputs of one active expert, for all of its rows in groups; its warps stream the
+// packed weights (experts_layout.h) from memory straight into matrix fragments, the rows come from L1 and L2.
+//
+// The sums are those of experts.cu: warp w takes the inputs whose block of 32 is w mod 4, the four sums of an
+// output are added in pairs, and a row adds its slots in their order. So a row's bits depend on that row
+// alone.
+#include <algorithm>
+
+#include "kernels/cuda/experts_layout.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/portable.h"
+#include "kernels/cuda/vec.cuh"
+
+namespace lynx::cuda {
+namespace {
+
+constexpr unsigned kQuarters = 4;     // of the inputs
+constexpr unsigned kUnitsOfTask = 2;  // of outputs: one a half of the warps
+constexpr unsigned kThreads = kQuarters * kUnitsOfTask * kWarp;
+constexpr unsigned kOutputs = kUnitsOfTask * kUnitOutputs;
+constexpr unsigned kRowTile = 8;
+
+struct Job {
+  ExpertsArgs args;
+  std::uint16_t* activations;  // see ExpertsWorkspace
+  float* partial;
+  MatrixLayout matrix;  // gate-up or down
+  std::size_t expert_bytes;
+  std::uint32_t activation_stride;
+};
+
+// What a block works on: rows of an expert, some of its outputs, a part of its inputs.
+struct Task {
+  const std::byte* weights;  // of this warp's unit: its quarter of the first 128 inputs
+  std::uint32_t first_pair, rows;
+  std::uint32_t unit;    // this block's first
+  std::uint32_t blocks;  // of 32 inputs
+  std::uint32_t first_input;
+  std::uint32_t part;
+  bool has_unit;  // this warp's is within the matrix
+};
+
+struct Warp {
+  unsigned lane = threadIdx.x % kWarp;
+  unsigned quarter = warp_index() % kQuarters;
+  unsigned unit = warp_index() / kQuarters;
+};
+
+__device__ Task task_of(const Job& job, const Warp& warp) {
+  const DevicePlan& plan = job.args.plan;
+  const MatrixLayout& m = job.matrix;
+  Task t;
+  t.first_pair = plan.offsets[blockIdx.y];
+  t.rows = plan.offsets[blockIdx.y + 1] - t.first_pair;
+  t.unit = blockIdx.x * kUnitsOfTask;
+  t.part = blockIdx.z;
+  const std::uint32_t first_col = t.part * m.part_cols;
+  t.first_input = first_col * kUnitInputs;
+  t.blocks = min(m.part_cols * kUnitInputs, m.inputs - t.first_input) / kBlockInputs;
+  t.has_unit = t.unit + warp.unit < m.unit_rows;
+  t.weights = job.args.packed + plan.active[blockIdx.y] * job.expert_bytes + m.expert_offset +
+              (std::size_t{t.unit + warp.unit} * m.unit_cols + first_col) * kUnitBytes +
+              warp.quarter * (kUnitBytes / kQuarters) + warp.lane * 16;
+  return t;
+}
+
+// 32 inputs of a unit: [tile of 16 outputs][half of the inputs].
+struct Weights {
+  uint4 at[2][2];
+};
+
+// Block `block` of 32 inputs: zeros past the end.
+__device__ Weights load_weights(const Task& t, const Warp& warp, std::uint32_t column) {
+  Weights w = {};
+  if (!t.has_unit || column * kQuarters + warp.quarter >= t.blocks) return w;
+  const std::byte* from = t.weights + std::size_t{column} * kUnitBytes;
+#pragma unroll
+  for (unsigned tile = 0; tile < 2; ++tile)
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) w.at[tile][half] = load_weight(from + tile * 1024 + half * 512);
+  return w;
+}
+
+template <unsigned kTiles>
+using Sums = float[2][kTiles][4];  // [tile of outputs][tile of rows]
+
+// inputs: of this lane's row in each tile, or null.
+template <unsigned kTiles>
+__device__ void multiply(Sums<kTiles>& sum, const Weights& w, const std::uint16_t* const (&inputs)[kTiles],
+                         std::uint32_t first) {
+#pragma unroll
+  for (unsigned n = 0; n < kTiles; ++n) {
+    const uint4 b = inputs[n] == nullptr ? uint4{} : *reinterpret_cast<const uint4*>(inputs[n] + first);
+#pragma unroll
+    for (unsigned tile = 0; tile < 2; ++tile) {
+      const uint4& low = w.at[tile][0];
+      const uint4& high = w.at[tile][1];
+      mma_16816(sum[tile][n], low.x, low.y, low.z, low.w, b.x, b.y);
+      mma_16816(sum[tile][n], high.x, high.y, high.z, high.w, b.z, b.w);
+    }
+  }
+}
+
+// The warp's quarter of the inputs, kAhead columns of units in flight.
+template <unsigned kTiles>
+__device__ void multiply_all(Sums<kTiles>& sum, const Task& t, const Warp& warp,
+                             const std::uint16_t* const (&inputs)[kTiles]) {
+  constexpr unsigned kAhead = kTiles <= 2 ? 3 : 2;
+  const std::uint32_t columns = ceil_div(t.blocks, kQuarters);
+  Weights ahead[kAhead];
+#pragma unroll
+  for (unsigned i = 0; i < kAhead; ++i) ahead[i] = load_weights(t, warp, i);
+  for (std::uint32_t first = 0; first < columns; first += kAhead) {
+#pragma unroll
+    for (unsigned i = 0; i < kAhead; ++i) {
+      const std::uint32_t block = (first + i) * kQuarters + warp.quarter;
+      if (block < t.blocks) multiply<kTiles>(sum, ahead[i], inputs, block * kBlockInputs + warp.lane % 4 * 8);
+      ahead[i] = load_weights(t, warp, first + i + kAhead);
+    }
+  }
+}
+
+// Of 8 rows; rows are padded so that the writes of a warp meet no bank twice.
+struct PartialSums {
+  float at[kQuarters][kRowTile][kOutputs + 4];
+  __device__ float total(unsigned row, unsigned output) const {
+    return (at[0][row][output] + at[1][row][output]) + (at[2][row][output] + at[3][row][output]);
+  }
+};
+
+template <unsigned kTiles>
+__device__ void write_sums(PartialSums& to, const Sums<kTiles>& sum, unsigned n, const Warp& warp) {
+#pragma unroll
+  for (unsigned tile = 0; tile < 2; ++tile) {
+    const unsigned output = warp.unit * kUnitOutputs + tile * 16 + warp.lane / 4;
+    const unsigned row = warp.lane % 4 * 2;
+    const float(&c)[4] = sum[tile][n];
+    to.at[warp.quarter][row][output] = c[0];
+    to.at[warp.quarter][row + 1][output] = c[1];
+    to.at[warp.quarter][row][output + 8] = c[2];
+    to.at[warp.quarter][row + 1][output + 8] = c[3];
+  }
+}
+
+__device__ float silu(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
+
+// silu(gate) * up of `rows` pairs from `pair` on: 16 features a unit.
+struct GateUp {
+  static __device__ const std::uint16_t* input(const Job& job, const Task&, std::uint32_t pair) {
+    return job.args.x + job.args.plan.row_of[pair] * job.args.x_stride;
+  }
+  static __device__ void write(const Job& job, const Task& t, const PartialSums& sums, std::uint32_t pair,
+                               std::uint32_t rows) {
+    constexpr unsigned kFeatures = kOutputs / 2;
+    const unsigned feature = threadIdx.x % kFeatures;
+    const unsigned row = threadIdx.x / kFeatures;
+    const std::uint32_t unit = t.unit + feature / 16;
+    if (row >= rows || unit >= job.matrix.unit_rows) return;
+    const unsigned column = feature / 16 * kUnitOutputs + feature % 16;
+    const float value = silu(sums.total(row, column)) * sums.total(row, column + 16);
+    auto* to = reinterpret_cast<__nv_bfloat16*>(job.activations) + (pair + row) * job.activation_stride;
+    to[unit * 16 + feature % 16] = __float2bfloat16_rn(value);
+  }
+};
+static_assert(kThreads == kRowTile * kOutputs / 2, "a thread a feature of 8 rows");
+
+// Weighted outputs of each pair.
+struct Down {
+  static __device__ const std::uint16_t* input(const Job& job, const Task& t, std::uint32_t pair) {
+    return job.activations + std::size_t{pair} * job.activation_stride + t.first_input;
+  }
+  static __device__ void write(const Job& job, const Task& t, const PartialSums& sums, std::uint32_t pair,
+                               std::uint32_t rows) {
+    const DevicePlan& plan = job.args.plan;
+    for (unsigned i = threadIdx.x; i < rows * kOutputs; i += kThreads) {
+      const unsigned output = i % kOutputs;
+      const unsigned row = i / kOutputs;
+      const std::size_t column = std::size_t{t.unit} * kUnitOutputs + output;
+      if (column >= job.args.shape.hidden) continue;
+      const std::size_t slot = std::size_t{plan.row_of[pair + row]} * plan.top_k + plan.slot_of[pair + row];
+      job.partial[(slot * job.matrix.parts + t.part) * job.args.shape.hidden + column] =
+          plan.pair_weight[pair + row] * sums.total(row, output);
+    }
+  }
+};
+
+// kTiles times 8 rows from `pair` on.
+template <typename Phase, unsigned kTiles>
+__device__ void run_rows(const Job& job, const Task& t, const Warp& warp, PartialSums& sums,
+                         std::uint32_t pair, std::uint32_t rows) {
+  const std::uint16_t* inputs[kTiles];
+#pragma unroll
+  for (unsigned n = 0; n < kTiles; ++n) {
+    const std::uint32_t row = n * kRowTile + warp.lane / 4;
+    inputs[n] = row < rows ? Phase::input(job, t, pair + row) : nullptr;
+  }
+  Sums<kTiles> sum = {};
+  multiply_all<kTiles>(sum, t, warp, inputs);
+#pragma unroll
+  for (unsigned n = 0; n < kTiles; ++n) {
+    if (n * kRowTile >= rows) break;
+    write_sums<kTiles>(sums, sum, n, warp);
+    __syncthreads();
+    Phase::write(job, t, sums, pair + n * kRowTile, min(kRowTile, rows - n * kRowTile));
+    __syncthreads();
+  }
+}
+
+template <typename Phase>
+__global__ void __launch_bounds__(kThreads, 2) experts_kernel(const __grid_constant__ Job job) {
+  __shared__ PartialSums sums;
+  grid_dependency_wait();
+  if (blockIdx.y >= *job.args.plan.count) return;
+  const Warp warp;
+  const Task t = task_of(job, warp);
+  std::uint32_t done = 0;
+  constexpr std::uint32_t kMost = 6 * kRowTile;
+  for (; t.rows - done > 2 * kRowTile; done += min(kMost, t.rows - done))
+    run_rows<Phase, 6>(job, t, warp, sums, t.first_pair + done, min(kMost, t.rows - done));
+  if (t.rows - done > kRowTile)
+    run_rows<Phase, 2>(job, t, warp, sums, t.first_pair + done, t.rows - done);
+  else if (t.rows > done)
+    run_rows<Phase, 1>(job, t, warp, sums, t.first_pair + done, t.rows - done);
+}
+
+// A block a row, a thread four outputs. Padding rows stay as they are.
+__global__ void __launch_bounds__(256) sum_kernel(const __grid_constant__ Job job) {
+  grid_dependency_wait();
+  const DevicePlan& plan = job.args.plan;
+  const std::size_t hidden = job.args.shape.hidden;
+  const std::uint32_t* slots = plan.expert_of + std::size_t{blockIdx.x} * plan.top_k;
+  if (slots[0] == ExpertPlan::kNoExpert) return;
+  for (std::uint32_t column = threadIdx.x * 4; column < hidden; column += blockDim.x * 4) {
+    const float* from =
+        job.partial + std::size_t{blockIdx.x} * plan.top_k * job.matrix.parts * hidden + column;
+    float4 sum = {0, 0, 0, 0};
+    for (std::uint32_t i = 0; i < plan.top_k * job.matrix.parts; ++i) {
+      if (slots[i / job.matrix.parts] == ExpertPlan::kNoExpert) continue;
+      const float4 part = *reinterpret_cast<const float4*>(from + i * hidden);
+      sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+    }
+    auto* to = reinterpret_cast<float4*>(job.args.out + blockIdx.x * job.args.out_stride + column);
+    const float4 old = *to;
+    *to = {old.x + sum.x, old.y + sum.y, old.z + sum.z, old.w + sum.w};
+  }
+}
+
+}  // namespace
+
+void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream) {
+  const DevicePlan& plan = args.plan;
+  const ExpertsWorkspace workspace =
+      experts_workspace_view(args.workspace, args.shape, plan.top_k, plan.rows);
+  Job job{.args = args,
+          .activations = workspace.activations,
+          .partial = workspace.partial,
+          .matrix = gate_up_layout(args.shape),
+          .expert_bytes = packed_expert_bytes(args.shape),
+          .activation_stride = activation_stride(args.shape)};
+  // As many experts as there can be; blocks of those that are not active leave at once.
+  const std::uint32_t experts = std::min(args.shape.experts, plan.rows * plan.top_k);
+  const auto shape = [&] {
+    return Shape{.grid = dim3(ceil_div(job.matrix.unit_rows, kUnitsOfTask), experts, job.matrix.parts),
+                 .block = dim3(kThreads)};
+  };
+  launch("experts_portable: gate-up", experts_kernel<GateUp>, shape(), stream, Overlap::kPrevious, job);
+  job.matrix = down_layout(args.shape);
+  launch("experts_portable: down", experts_kernel<Down>, shape(), stream, Overlap::kPrevious, job);
+  launch("experts_portable: sum", sum_kernel, Shape{.grid = dim3(plan.rows), .block = dim3(256)}, stream,
+         Overlap::kPrevious, job);
+}
+
+}  // namespace lynx::cuda
