@@ -12,8 +12,9 @@ struct NextWeights {
 };
 
 #ifdef __CUDACC__
-// One warp of each of `blocks` blocks: block `block` asks for its share.
+// On Hopper; nothing elsewhere. One warp of each of `blocks` blocks: block `block` asks for its share.
 __device__ inline void prefetch_share(const NextWeights& next, unsigned block, unsigned blocks) {
+#if __CUDA_ARCH__ >= 900
   constexpr std::size_t kPiece = 4096;
   constexpr unsigned kLanes = 32;
   if (next.data == nullptr) return;
@@ -24,6 +25,7 @@ __device__ inline void prefetch_share(const NextWeights& next, unsigned block, u
                  "r"(bytes)
                  : "memory");
   }
+#endif
 }
 #endif
 
