@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "loadtest/replay/run_view.h"
 
@@ -139,23 +140,20 @@ json timeline_of(const Timeline& timeline) {
 }
 
 // NaN, nothing happened, becomes null.
-json fleet_of(const FleetCurves& f) {
-  return {{"at_s", f.at_s},
-          {"routed_experts", f.routed},
-          {"activated_experts", f.activated},
-          {"kv_bytes_per_s", f.kv_bytes_per_s},
-          {"kv_ms", f.kv_ms}};
+template <typename Curves>
+json curves_of(const Curves& curves, std::span<const NamedCurve<Curves>> all) {
+  json out{{"at_s", curves.at_s}};
+  for (const auto& curve : all) out[curve.name] = curves.*curve.points;
+  return out;
 }
 
 json workers_of(const std::vector<WorkerCurves>& workers) {
   json out = json::array();
-  for (const WorkerCurves& w : workers)
-    out.push_back({{"name", w.name},
-                   {"decodes", w.decodes},
-                   {"at_s", w.at_s},
-                   {"busy", w.busy},
-                   {"batch", w.batch},
-                   {"kv_blocks_used", w.blocks_used}});
+  for (const WorkerCurves& w : workers) {
+    json& one = out.emplace_back(curves_of<WorkerCurves>(w, kWorkerCurves));
+    one["name"] = w.name;
+    one["decodes"] = w.decodes;
+  }
   return out;
 }
 
@@ -192,7 +190,7 @@ std::string result_json(const RunView& run, bool with_requests) {
   out["kv"] = kv_of(r.workers);
   out["metrics_problems"] = r.facts.metrics_problems;
   out["timeline"] = timeline_of(run.timeline);
-  out["fleet"] = fleet_of(run.fleet);
+  out["fleet"] = curves_of<FleetCurves>(run.fleet, kFleetCurves);
   out["workers"] = workers_of(run.workers);
   if (with_requests)
     for (const Outcome& o : run.outcomes) out["requests"].push_back(request_of(o, r.facts.slos));

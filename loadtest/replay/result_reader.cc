@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "loadtest/replay/run_view.h"
 
@@ -170,28 +171,24 @@ WorkerReport read_workers(const Members& top, std::string& wrong) {
   return out;
 }
 
-void read_curves(const Members& top, RunView& run, std::string& wrong) {
-  const Members fleet(top.member("fleet"), "fleet.", wrong);
-  run.fleet = {.at_s = fleet.numbers("at_s"),
-               .routed = fleet.numbers("routed_experts"),
-               .activated = fleet.numbers("activated_experts"),
-               .kv_bytes_per_s = fleet.numbers("kv_bytes_per_s"),
-               .kv_ms = fleet.numbers("kv_ms")};
-  const std::size_t points = run.fleet.at_s.size();
-  for (const auto* curve :
-       {&run.fleet.routed, &run.fleet.activated, &run.fleet.kv_bytes_per_s, &run.fleet.kv_ms})
-    if (curve->size() != points) top.fail("fleet: its curves differ in length");
+template <typename Curves>
+void read_curves(const Members& from, std::span<const NamedCurve<Curves>> all, Curves& out) {
+  out.at_s = from.numbers("at_s");
+  for (const auto& curve : all) {
+    Points& points = out.*curve.points = from.numbers(curve.name);
+    if (points.size() != out.at_s.size()) from.fail(std::string(curve.name) + " differs in length from at_s");
+  }
+}
+
+void read_series(const Members& top, RunView& run, std::string& wrong) {
+  read_curves<FleetCurves>(Members(top.member("fleet"), "fleet.", wrong), kFleetCurves, run.fleet);
   for (const json& value : top.member("workers")) {
-    const Members w(value, "workers: ", wrong);
-    WorkerCurves curves{.name = w.text("name"),
-                        .decodes = w.truth("decodes"),
-                        .at_s = w.numbers("at_s"),
-                        .busy = w.numbers("busy"),
-                        .batch = w.numbers("batch"),
-                        .blocks_used = w.numbers("kv_blocks_used")};
-    for (const auto* curve : {&curves.busy, &curves.batch, &curves.blocks_used})
-      if (curve->size() != curves.at_s.size()) w.fail("its curves differ in length");
-    run.workers.push_back(std::move(curves));
+    const std::string place = "workers[" + std::to_string(run.workers.size()) + "].";
+    const Members worker(value, place, wrong);
+    WorkerCurves& curves = run.workers.emplace_back();
+    curves.name = worker.text("name");
+    curves.decodes = worker.truth("decodes");
+    read_curves<WorkerCurves>(worker, kWorkerCurves, curves);
   }
 }
 
@@ -216,7 +213,7 @@ Result<RunView> parse_result(const std::string& text, const std::string& name) {
     if (!wrong.empty()) return corrupt(wrong);
   }
   const WorkerReport workers = read_workers(top, wrong);
-  read_curves(top, run, wrong);
+  read_series(top, run, wrong);
   if (!wrong.empty()) return corrupt(wrong);
   run.timeline = make_timeline(run.outcomes, facts.slos, facts.duration_s);
   run.report = make_report(std::move(facts), run.outcomes, workers);

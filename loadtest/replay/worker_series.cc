@@ -94,6 +94,9 @@ FleetCurves fleet_curves(const std::vector<WorkerHistory>& workers) {
                                   gained(decode, i, &WorkerSample::routed_count)));
     out.activated.push_back(quotient(gained(decode, i, &WorkerSample::activated_sum),
                                      gained(decode, i, &WorkerSample::activated_count)));
+    out.layer_steps.push_back(gained(decode, i, &WorkerSample::activated_count));
+    out.batch.push_back(
+        quotient(gained(decode, i, &WorkerSample::batch_sum), gained(decode, i, &WorkerSample::batch_count)));
     out.kv_bytes_per_s.push_back(quotient(gained(all, i, &WorkerSample::kv_bytes), time));
     out.kv_ms.push_back(1e3 * quotient(gained(all, i, &WorkerSample::kv_seconds),
                                        gained(all, i, &WorkerSample::kv_transfers)));

@@ -28,22 +28,40 @@ struct WorkerHistory {
 };
 
 // One point per pair of consecutive samples, at the time of the later. NaN: nothing happened in between.
+using Points = std::vector<double>;
 struct WorkerCurves {
   std::string name{};
   bool decodes = false;
-  std::vector<double> at_s{};
-  std::vector<double> busy{};         // share of the time in steps
-  std::vector<double> batch{};        // sequences per step, mean
-  std::vector<double> blocks_used{};  // share of the KV pool that is not free
+  Points at_s{};
+  Points busy{};         // share of the time in steps
+  Points batch{};        // sequences per step, mean
+  Points blocks_used{};  // share of the KV pool that is not free
 };
 std::vector<WorkerCurves> worker_curves(const std::vector<WorkerHistory>& workers);
 
 // All workers together; experts over those that decode.
 struct FleetCurves {
-  std::vector<double> at_s{};
-  std::vector<double> routed{}, activated{};      // distinct experts per layer-step
-  std::vector<double> kv_bytes_per_s{}, kv_ms{};  // moved; mean of a hand-over
+  Points at_s{};
+  Points routed{}, activated{};      // distinct experts per layer-step
+  Points layer_steps{};              // that these are the mean of
+  Points batch{};                    // sequences per decode step, mean
+  Points kv_bytes_per_s{}, kv_ms{};  // moved; mean of a hand-over
 };
 FleetCurves fleet_curves(const std::vector<WorkerHistory>& workers);
+
+// The curves over `at_s`, by the names that a result file has for them: who writes, reads or makes them takes
+// them from here.
+template <typename Curves>
+struct NamedCurve {
+  const char* name;
+  Points Curves::*points;
+};
+inline constexpr NamedCurve<WorkerCurves> kWorkerCurves[] = {{"busy", &WorkerCurves::busy},
+                                                             {"batch", &WorkerCurves::batch},
+                                                             {"kv_blocks_used", &WorkerCurves::blocks_used}};
+inline constexpr NamedCurve<FleetCurves> kFleetCurves[] = {
+    {"routed_experts", &FleetCurves::routed},         {"activated_experts", &FleetCurves::activated},
+    {"layer_steps", &FleetCurves::layer_steps},       {"batch", &FleetCurves::batch},
+    {"kv_bytes_per_s", &FleetCurves::kv_bytes_per_s}, {"kv_ms", &FleetCurves::kv_ms}};
 
 }  // namespace lynx

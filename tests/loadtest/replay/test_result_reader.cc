@@ -25,6 +25,8 @@ TEST(ResultReader, ReadsBackWhatWasWritten) {
   run.fleet = {.at_s = {1, 2},
                .routed = {40, std::nan("")},
                .activated = {20, 21},
+               .layer_steps = {7, 0},
+               .batch = {3, std::nan("")},
                .kv_bytes_per_s = {1, 2},
                .kv_ms = {3, 4}};
   run.workers = {
@@ -61,6 +63,16 @@ TEST(ResultReader, WhatIsWrongIsNamed) {
     wrong[nlohmann::json::json_pointer(place)] = value;
     EXPECT_EQ(message(wrong.dump()), told);
   }
+  auto uneven = nlohmann::json::parse(result_json(run, true));
+  uneven["fleet"]["batch"] = {1, 2};
+  EXPECT_EQ(message(uneven.dump()), "out.json: fleet.batch differs in length from at_s");
+  uneven = nlohmann::json::parse(result_json(run, true));
+  uneven["workers"] = {{{"name", "d"},
+                        {"at_s", {1}},
+                        {"busy", nlohmann::json::array()},
+                        {"batch", {1}},
+                        {"kv_blocks_used", {1}}}};
+  EXPECT_EQ(message(uneven.dump()), "out.json: workers[0].busy differs in length from at_s");
   parsed["requests"] = {17};
   EXPECT_NE(message(parsed.dump()).find("requests[0]: is no object"), std::string::npos);
   EXPECT_NE(read_result("/nowhere/out.json").error().message.find("/nowhere/out.json"), std::string::npos);

@@ -58,6 +58,8 @@ TEST(WorkerSeries, ExpertsAreOfDecodeWorkersKvOfAll) {
   ASSERT_EQ(fleet.at_s.size(), 1u);
   EXPECT_EQ(fleet.routed[0], 40);
   EXPECT_EQ(fleet.activated[0], 20);
+  EXPECT_EQ(fleet.layer_steps[0], 50);
+  EXPECT_EQ(fleet.batch[0], 8);
   EXPECT_EQ(fleet.kv_bytes_per_s[0], 2000);
   EXPECT_TRUE(std::isnan(fleet.kv_ms[0]));
 }
