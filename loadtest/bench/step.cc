@@ -70,6 +70,8 @@ BenchRow measure(Model& model, const StepFlags& flags, const RoutePolicy& policy
                       {"p90_ms", seconds[seconds.size() * 9 / 10] * 1e3},
                       {"host_us_before_launch", launches[launches.size() / 2] * 1e6},
                       {"step_mbytes", bytes / 1e6},
+                      {"layers", double{1} * model.config().layers},
+                      {"expert_mbytes", static_cast<double>(model.config().expert_bytes()) / 1e6},
                       {"experts_per_layer", experts},
                       {"achieved_gbytes_per_s", bytes / median / 1e9},
                       {"memory_gbytes_per_s", memory_rate / 1e9},

@@ -53,7 +53,13 @@ ConfigFields CapacityConfig::fields() {
   f.section("cost");
   f.field("gpus", &cost.gpus, "of one worker");
   f.field("all-reduce", &cost.all_reduce_s, "seconds of one, when a worker has several GPUs");
-  f.field("step-overhead", &cost.step_overhead_s, "seconds of a decode step beside reading");
+  f.field("measured", &measured,
+          "JSON of `lynx-bench kernel` or `lynx-bench step`: sets bandwidth, cost of experts and fixed cost");
+  f.field("step-overhead", &cost.step_overhead_s,
+          "seconds of a decode step beside reading and its MoE layers' own");
+  f.field("layer-overhead", &cost.layer_overhead_s, "seconds of a MoE layer of a decode step beside reading");
+  f.field("expert-bandwidth", &cost.expert_bandwidth,
+          "bytes per second at which the kernels read experts; 0 = the bandwidth's share below");
   f.field("read-efficiency", &cost.read_efficiency, "share of the bandwidth that the decode kernels reach");
   f.field("prefill-efficiency", &cost.prefill_efficiency, "share of the operations that prefill reaches");
   f.field("prefill-overhead", &cost.prefill_overhead_s, "seconds of a prompt beside computing");
@@ -117,6 +123,13 @@ std::vector<std::pair<std::string, UniqueExperts>> CapacityConfig::policies(cons
   return {lynx, exact};
 }
 
+std::optional<MeasuredCost> CapacityConfig::take_measured(const ModelShape& shape) {
+  if (measured.empty()) return std::nullopt;
+  const MeasuredCost out = value_or_throw("cost.measured", read_measured_cost(measured, shape));
+  apply(out, shape, gpu, cost);
+  return out;
+}
+
 void CapacityConfig::check_costs() const {
   const auto positive = [](double value) { return value > 0 && value < 1e18; };
   const auto share = [](double value) { return value > 0 && value <= 1; };
@@ -131,6 +144,10 @@ void CapacityConfig::check_costs() const {
   check(cost.max_batch >= 1 && cost.max_batch <= 4096, "cost.max-batch", "must be from 1 to 4096");
   check(cost.step_overhead_s >= 0 && cost.step_overhead_s < 10, "cost.step-overhead",
         "must be from 0 to 10 s");
+  check(cost.layer_overhead_s >= 0 && cost.layer_overhead_s < 1, "cost.layer-overhead",
+        "must be from 0 to 1 s");
+  check(cost.expert_bandwidth >= 0 && cost.expert_bandwidth < 1e18, "cost.expert-bandwidth",
+        "must be at least 0");
   check(cost.prefill_overhead_s >= 0 && cost.prefill_overhead_s < 10, "cost.prefill-overhead",
         "must be from 0 to 10 s");
   check(cost.all_reduce_s >= 0 && cost.all_reduce_s < 1, "cost.all-reduce", "must be from 0 to 1 s");

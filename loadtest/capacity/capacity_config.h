@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "loadtest/capacity/capacity_plan.h"
+#include "loadtest/capacity/measured_cost.h"
 #include "loadtest/replay/replay_config.h"
 
 namespace lynx {
@@ -20,6 +22,7 @@ struct CapacityConfig {
   CapacityGoal goal;
   GpuShape gpu;
   CostOptions cost;
+  std::string measured{};
   std::string result{};
 
   CapacityConfig();
@@ -31,9 +34,12 @@ struct CapacityConfig {
   // The policies to plan for, by name, in the order of the report.
   std::vector<std::pair<std::string, UniqueExperts>> policies(const ModelShape& model) const;
   void check_costs() const;
+  // What the file of `measured` says takes the place of the settings that it measures. Empty: no file.
+  std::optional<MeasuredCost> take_measured(const ModelShape& shape);
 };
 
-std::string capacity_text(const CapacityConfig& config, const ModelShape& model, const std::string& trace,
+std::string capacity_text(const CapacityConfig& config, const ModelShape& model,
+                          const std::optional<MeasuredCost>& measured, const std::string& trace,
                           const std::vector<PlannedRequest>& requests,
                           const std::vector<std::tuple<std::string, WorkerCost, CapacityPlan>>& plans);
 std::string capacity_json(const CapacityConfig& config, const std::string& trace,

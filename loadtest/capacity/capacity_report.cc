@@ -22,13 +22,21 @@ void workload_lines(TextPage& page, const std::string& trace, const std::vector<
             output / n, span > 0 ? input / span : 0, span > 0 ? output / span : 0);
 }
 
+void measured_line(TextPage& page, const std::string& file, const MeasuredCost& m) {
+  const bool layers = m.of == MeasuredCost::Of::kLayers;
+  page.line("  measured     %s: %zu %s, the line is off by at most %.0f %%; %.2f us per expert, %.1f us %s",
+            file.c_str(), m.rows, layers ? "MoE layers" : "decode steps", 100 * m.worst_error,
+            1e6 * m.per_expert_s, 1e6 * m.fixed_s, layers ? "more per layer" : "more per step");
+}
+
 void assumption_lines(TextPage& page, const CapacityConfig& config, const ModelShape& model,
-                      const WorkerCost& cost) {
+                      const std::optional<MeasuredCost>& measured, const WorkerCost& cost) {
   const auto& c = cost.coefficients();
   page.line("model        %s: %u layers, %u experts top-%u, %.1f GB of weights, %.1f KB of KV per token",
             model.name.c_str(), model.layers, model.experts, model.top_k, model.weight_bytes() / 1e9,
             model.kv_bytes_per_token() / 1e3);
   page.line("\nAssumptions (each is a setting)");
+  if (measured) measured_line(page, config.measured, *measured);
   page.line("  a worker     %u GPU%s: %.2f TB/s x %.2f, %.0f TFLOP/s x %.2f, %.0f GB x %.2f",
             config.cost.gpus, config.cost.gpus > 1 ? "s" : "", config.gpu.bytes_per_second / 1e12,
             config.cost.read_efficiency, config.gpu.flops / 1e12, config.cost.prefill_efficiency,
@@ -102,7 +110,8 @@ nlohmann::ordered_json fleet_json(const FleetResult& r) {
 
 }  // namespace
 
-std::string capacity_text(const CapacityConfig& config, const ModelShape& model, const std::string& trace,
+std::string capacity_text(const CapacityConfig& config, const ModelShape& model,
+                          const std::optional<MeasuredCost>& measured, const std::string& trace,
                           const std::vector<PlannedRequest>& requests,
                           const std::vector<std::tuple<std::string, WorkerCost, CapacityPlan>>& plans) {
   TextPage page;
@@ -110,7 +119,7 @@ std::string capacity_text(const CapacityConfig& config, const ModelShape& model,
   page.line("objective    TTFT %lld ms and TPOT %lld ms for %.4g %% of the requests",
             static_cast<long long>(config.ttft.count()), static_cast<long long>(config.tpot.count()),
             100 * config.goal.attainment);
-  assumption_lines(page, config, model, std::get<WorkerCost>(plans.front()));
+  assumption_lines(page, config, model, measured, std::get<WorkerCost>(plans.front()));
   step_lines(page, plans);
   for (const auto& [name, cost, plan] : plans) plan_lines(page, config, name, plan);
   return page.take();

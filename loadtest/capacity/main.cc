@@ -9,10 +9,11 @@ namespace {
 
 using namespace lynx;
 
-int run(const CapacityConfig& config) {
+int run(CapacityConfig config) {
   const CapacityGoal goal = config.capacity_goal();
-  config.check_costs();
   const ModelShape model = config.load_model();
+  const auto measured = config.take_measured(model);
+  config.check_costs();
   const auto policies = config.policies(model);
   std::string trace;
   const Workload workload = config.load_workload(trace);
@@ -24,7 +25,7 @@ int run(const CapacityConfig& config) {
     plans.emplace_back(name, *cost, plan_capacity(workload.requests, *cost, goal));
     all = all && std::get<CapacityPlan>(plans.back()).answer.has_value();
   }
-  std::cout << capacity_text(config, model, trace, workload.requests, plans) << std::flush;
+  std::cout << capacity_text(config, model, measured, trace, workload.requests, plans) << std::flush;
   if (!config.result.empty()) {
     std::ofstream out(config.result, std::ios::binary);
     out << capacity_json(config, trace, plans) << std::flush;

@@ -84,8 +84,8 @@ Result<WorkerCost> WorkerCost::make(const ModelShape& model, const GpuShape& gpu
   const double flops = o.gpus * gpu.flops * o.prefill_efficiency;
   const double reduces = o.gpus > 1 ? 2 * model.layers * o.all_reduce_s : 0;
   Coefficients c;
-  c.fixed_s = o.step_overhead_s + reduces + model.dense_bytes() / read;
-  c.per_expert_byte = 1 / read;
+  c.fixed_s = o.step_overhead_s + model.layers * o.layer_overhead_s + reduces + model.dense_bytes() / read;
+  c.per_expert_byte = 1 / (o.expert_bandwidth > 0 ? o.gpus * o.expert_bandwidth : read);
   c.per_kv_byte = 1 / read;
   // A prompt long enough to fill the GPU reads every expert once anyway.
   c.prefill_fixed_s = o.prefill_overhead_s + reduces;

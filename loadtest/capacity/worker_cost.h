@@ -23,9 +23,11 @@ struct GpuShape {
 struct CostOptions {
   std::uint32_t gpus = 1;           // of one worker, sharing its layers by tensor parallelism
   double all_reduce_s = 13e-6;      // one, of a batch's activations; two a layer when gpus > 1
-  double step_overhead_s = 0.5e-3;  // of a decode step, beside reading
+  double step_overhead_s = 0.5e-3;  // of a decode step, beside reading and its MoE layers' own
+  double layer_overhead_s = 0;      // of a MoE layer of a decode step, beside reading
   double read_efficiency =
       0.87;  // of bytes_per_second: the measured expert kernels take 1.1 to 1.2 of their floor
+  double expert_bandwidth = 0;      // bytes per second of experts alone, one GPU; 0 = as for all reads
   double prefill_efficiency = 0.4;  // of flops
   double prefill_overhead_s = 5e-3;
   double memory_share = 0.9;  // of the GPU's, for weights and KV

@@ -65,7 +65,7 @@ TEST(CapacityReport, TellsAnswerAndAssumptions) {
     const auto cost = WorkerCost::make(model, config.gpu, config.cost, experts);
     plans.emplace_back(name, *cost, plan_capacity(requests, *cost, config.capacity_goal()));
   }
-  const std::string text = capacity_text(config, model, "made-up", requests, plans);
+  const std::string text = capacity_text(config, model, std::nullopt, "made-up", requests, plans);
   for (const char* part :
        {"100 requests over 10 s", "200 tokens in and 50 out", "TTFT 500 ms and TPOT 50 ms for 99 %",
         "4.55 TB/s x 0.87", "ANSWER: 1 prefill + 1 decode workers = 2 GPUs", "lynx experts", "exact experts",
