@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/text/token.h"
+#include "loadtest/replay/topics.h"
 #include "services/engine/model.h"
 
 namespace lynx {
@@ -19,14 +20,6 @@ struct Document {
   std::uint32_t topic = 0;
   std::vector<TokenId> tokens;  // of the length asked for
 };
-
-struct Topics {
-  std::vector<std::string> names;
-  std::vector<std::vector<std::string>> prompts;  // of each topic
-};
-
-// {"topic": ["prompt", ...], ...}. Throws std::runtime_error naming the file and the field.
-Topics read_topics(const std::string& path);
 
 // `count` documents, the topics in turn; prompts are taken in turn within a topic.
 std::vector<Document> write_documents(Model& model, const Tokenizer& tokenizer, const Topics& topics,

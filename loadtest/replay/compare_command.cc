@@ -38,11 +38,8 @@ int compare_command(const CompareConfig& config) {
     run->name = config.names[runs.size()];
     runs.push_back(std::move(*run));
   }
-  auto comparison = compare(runs[0].outcomes, runs[1].outcomes, runs[0].report.facts.slos,
-                            {.seed = config.seed, .resamples = config.resamples});
+  const auto comparison = compare(runs[0], runs[1], {.seed = config.seed, .resamples = config.resamples});
   if (!comparison) throw ConfigError(comparison.error().message);
-  comparison->name_a = config.names[0];
-  comparison->name_b = config.names[1];
   std::cout << comparison_text(*comparison) << std::flush;
   if (!config.html.empty()) write_file(config.html, html_report(runs, &*comparison));
   if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, &*comparison));

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
 
-#include "loadtest/replay/mix_bits.h"
 #include "loadtest/replay/statistics.h"
-#include "loadtest/replay/text_page.h"
 #include "loadtest/replay/timeline.h"
 
 namespace lynx {
@@ -23,49 +20,22 @@ struct Pair {
   double a = 0, b = 0;
 };
 
-// Draws pairs with replacement, in blocks of neighbours.
-class BlockBootstrap {
- public:
-  BlockBootstrap(std::span<const Pair> pairs, const CompareOptions& options)
-      : pairs_(pairs),
-        options_(options),
-        block_(static_cast<std::size_t>(std::ceil(std::cbrt(static_cast<double>(pairs.size()))))) {}
+// Of the pairs' two sides, each as a list.
+using SidesFigure = double (*)(const std::vector<double>& a, const std::vector<double>& b);
 
-  using Statistic = std::function<double(const std::vector<double>& a, const std::vector<double>& b)>;
-  Interval interval(const Statistic& statistic) const {
-    std::vector<double> a, b, values;
-    for (const Pair& pair : pairs_) {
-      a.push_back(pair.a);
-      b.push_back(pair.b);
-    }
-    Interval out;
-    out.value = statistic(a, b);
-    for (std::size_t i = 0; i < options_.resamples; ++i) {
-      draw(i, a, b);
-      values.push_back(statistic(a, b));
-    }
-    std::ranges::sort(values);
-    out.low = percentile(values, 0.025);
-    out.high = percentile(values, 0.975);
-    return out;
-  }
-
- private:
-  void draw(std::size_t resample, std::vector<double>& a, std::vector<double>& b) const {
-    const std::size_t n = pairs_.size();
-    const std::uint64_t seed = mix_bits(options_.seed, resample);
-    std::size_t from = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      from = i % block_ == 0 ? static_cast<std::size_t>(mix_bits(seed, i) % n) : (from + 1) % n;
-      a[i] = pairs_[from].a;
-      b[i] = pairs_[from].b;
-    }
-  }
-
-  std::span<const Pair> pairs_;
-  const CompareOptions options_;
-  const std::size_t block_;
-};
+Interval interval_of(std::span<const Pair> pairs, SidesFigure figure, const BootstrapOptions& options) {
+  std::vector<double> a(pairs.size()), b(pairs.size());
+  return bootstrap_interval(
+      pairs.size(),
+      [&](std::span<const std::size_t> drawn) {
+        for (std::size_t i = 0; i < drawn.size(); ++i) {
+          a[i] = pairs[drawn[i]].a;
+          b[i] = pairs[drawn[i]].b;
+        }
+        return figure(a, b);
+      },
+      options);
+}
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -82,7 +52,7 @@ using Value = std::optional<double> (*)(const Outcome&);
 
 PairedLatency paired(const std::string& name,
                      const std::vector<std::pair<const Outcome*, const Outcome*>>& judged, Value value,
-                     const CompareOptions& options) {
+                     const BootstrapOptions& options) {
   PairedLatency out{.name = name};
   std::vector<Pair> pairs;
   std::vector<double> a, b;
@@ -99,12 +69,13 @@ PairedLatency paired(const std::string& name,
   out.mean_a_ms = of_a.mean, out.mean_b_ms = of_b.mean;
   out.p50_a_ms = of_a.p50, out.p50_b_ms = of_b.p50;
   out.p99_a_ms = of_a.p99, out.p99_b_ms = of_b.p99;
-  const BlockBootstrap bootstrap(pairs, options);
-  out.mean_speedup = bootstrap.interval([](const auto& x, const auto& y) { return over(mean(x), mean(y)); });
-  out.p50_speedup = bootstrap.interval(
-      [](const auto& x, const auto& y) { return over(quantile(x, 0.5), quantile(y, 0.5)); });
-  out.p99_speedup = bootstrap.interval(
-      [](const auto& x, const auto& y) { return over(quantile(x, 0.99), quantile(y, 0.99)); });
+  out.mean_speedup = interval_of(
+      pairs, [](const auto& x, const auto& y) { return over(mean(x), mean(y)); }, options);
+  out.p50_speedup = interval_of(
+      pairs, [](const auto& x, const auto& y) { return over(quantile(x, 0.5), quantile(y, 0.5)); }, options);
+  out.p99_speedup = interval_of(
+      pairs, [](const auto& x, const auto& y) { return over(quantile(x, 0.99), quantile(y, 0.99)); },
+      options);
   return out;
 }
 
@@ -141,7 +112,7 @@ Status same_workload(const std::vector<Outcome>& a, const std::vector<Outcome>& 
 }  // namespace
 
 Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outcome>& b,
-                           const std::vector<SloTarget>& slos, const CompareOptions& options) {
+                           const std::vector<SloTarget>& slos, const BootstrapOptions& options) {
   if (const Status same = same_workload(a, b, slos.size()); !same) return same.error();
   Comparison out;
   std::vector<std::pair<const Outcome*, const Outcome*>> judged;
@@ -164,8 +135,8 @@ Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outc
     out.attainment_a += pair.a / static_cast<double>(met.size());
     out.attainment_b += pair.b / static_cast<double>(met.size());
   }
-  out.attainment_gain =
-      BlockBootstrap(met, options).interval([](const auto& x, const auto& y) { return mean(y) - mean(x); });
+  out.attainment_gain = interval_of(
+      met, [](const auto& x, const auto& y) { return mean(y) - mean(x); }, options);
   for (const auto& [name, value] : {std::pair<const char*, Value>{"TTFT", ttft_ms},
                                     {"TPOT", tpot_ms},
                                     {"ITL", itl_ms},
@@ -174,27 +145,13 @@ Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outc
   return out;
 }
 
-std::string comparison_text(const Comparison& c) {
-  TextPage page;
-  page.line("\n%s (A) against %s (B): %zu requests, the same on both sides", c.name_a.c_str(),
-            c.name_b.c_str(), c.pairs);
-  page.line("                 A, ms      B, ms    A / B, with its 95 %% interval (above 1: B is faster)");
-  for (const PairedLatency& l : c.latencies) {
-    if (l.pairs == 0) continue;
-    const auto row = [&](const char* what, double a, double b, const Interval& speedup) {
-      page.line("  %-10s %-4s %9.1f  %9.1f    %.3f  [%.3f, %.3f]", l.name.c_str(), what, a, b, speedup.value,
-                speedup.low, speedup.high);
-    };
-    row("mean", l.mean_a_ms, l.mean_b_ms, l.mean_speedup);
-    row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
-    row("p99", l.p99_a_ms, l.p99_b_ms, l.p99_speedup);
-  }
-  page.line("  attainment      %8.1f%%  %8.1f%%    %+.1f points  [%+.1f, %+.1f]", 100 * c.attainment_a,
-            100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
-            100 * c.attainment_gain.high);
-  page.line("  completed       %9zu  %9zu", c.completed_a, c.completed_b);
-  page.line("  sent late  p99  %9.1f  %9.1f    the generator itself", c.late_a_ms, c.late_b_ms);
-  return page.take();
+Result<Comparison> compare(const RunView& a, const RunView& b, const BootstrapOptions& options) {
+  auto out = compare(a.outcomes, b.outcomes, a.report.facts.slos, options);
+  if (!out) return out;
+  out->name_a = a.name;
+  out->name_b = b.name;
+  out->experts = compare_experts(a.fleet, b.fleet, a.report.facts.warm_up_s, options);
+  return out;
 }
 
 }  // namespace lynx

@@ -178,6 +178,10 @@ std::string html_comparison(const Comparison& c) {
                  speedup(l.mean_speedup), number(l.p50_a_ms), number(l.p50_b_ms), speedup(l.p50_speedup),
                  number(l.p99_a_ms), number(l.p99_b_ms), speedup(l.p99_speedup)});
   out += table.take();
+  Table experts({"Per layer and decode step", "A", "B", "A / B"});
+  for (const PairedExperts& e : c.experts)
+    experts.row({e.name, number(e.a, 2), number(e.b, 2), speedup(e.ratio)});
+  if (!c.experts.empty()) out += "<br>" + experts.take();
   return out + "<p>SLO attainment " + percent(c.attainment_a) + " and " + percent(c.attainment_b) +
          ": B gains " + number(100 * c.attainment_gain.value) + " points [" +
          number(100 * c.attainment_gain.low) + ", " + number(100 * c.attainment_gain.high) +

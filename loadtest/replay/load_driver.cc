@@ -33,15 +33,16 @@ void LoadDriver::send_due() {
 }
 
 HttpCall LoadDriver::make_call(const PlannedRequest& request) const {
-  const nlohmann::json body{{"model", options_.model},
-                            {"prompt", writer_.write(request, workload_.block_tokens)},
-                            {"max_tokens", request.output_tokens},
-                            {"stream", true},
-                            {"stream_options", {{"include_usage", true}}},
-                            {"temperature", options_.temperature},
-                            {"seed", request.seed >> 33},
-                            {"ignore_eos", options_.ignore_eos},
-                            {"slo_class", slos_[request.slo].name}};
+  nlohmann::json body{{"model", options_.model},
+                      {"prompt", writer_.write(request, workload_.block_tokens)},
+                      {"max_tokens", request.output_tokens},
+                      {"stream", true},
+                      {"stream_options", {{"include_usage", true}}},
+                      {"temperature", options_.temperature},
+                      {"seed", request.seed >> 33},
+                      {"ignore_eos", options_.ignore_eos},
+                      {"slo_class", slos_[request.slo].name}};
+  if (options_.receipts) body["lynx"] = {{"receipt", true}};  // other servers may not know it
   HttpCall call{.method = "POST",
                 .target = "/v1/completions",
                 .headers = {{"Content-Type", "application/json"}, {"Accept", "text/event-stream"}},

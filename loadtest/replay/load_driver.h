@@ -26,6 +26,7 @@ struct DriverOptions {
   std::string api_key;  // empty = no Authorization header
   double temperature = 1;
   bool ignore_eos = true;                      // answers as long as recorded
+  bool receipts = false;                       // asked for
   std::chrono::milliseconds timeout{120'000};  // of one request, from its sending
   std::chrono::milliseconds warm_up{0};        // requests due before are marked so
 };

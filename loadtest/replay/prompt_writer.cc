@@ -11,6 +11,8 @@
 namespace lynx {
 namespace {
 
+constexpr std::uint64_t kTopicDraw = 0x746F706963;  // a number of the seed that no text is drawn by
+
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 std::vector<std::string_view> split_words(std::string_view text) {
@@ -36,49 +38,83 @@ bool is_plain(std::string_view word) {
 
 }  // namespace
 
-PromptWriter::PromptWriter(std::string_view text, const CountTokens& count_tokens) {
-  std::map<std::string, std::uint32_t> counted;
-  std::vector<Word> sentence;
-  for (const std::string_view word : split_words(text)) {
-    const std::string spaced = " " + std::string(word);
-    auto [at, is_new] = counted.try_emplace(spaced, 0);
-    if (is_new) {
-      at->second = static_cast<std::uint32_t>(count_tokens(spaced));
-      if (at->second == 1 && is_plain(word)) fillers_.push_back(spaced);
+class PromptWriter::Reader {
+ public:
+  explicit Reader(const CountTokens& count_tokens) : count_tokens_(count_tokens) {}
+
+  // A sentence ends at its mark; what is left after the last one is a sentence too.
+  void read(std::string_view text) {
+    Sentence sentence;
+    for (const std::string_view word : split_words(text)) {
+      const std::string spaced = " " + std::string(word);
+      auto [at, is_new] = counted_.try_emplace(spaced, 0);
+      if (is_new) {
+        at->second = static_cast<std::uint32_t>(count_tokens_(spaced));
+        if (at->second == 1 && is_plain(word)) topic_.fillers.push_back(spaced);
+      }
+      if (at->second == 0) continue;
+      sentence.push_back({spaced, at->second});
+      if (ends_sentence(word)) topic_.sentences.push_back(std::exchange(sentence, {}));
     }
-    if (at->second == 0) continue;
-    sentence.push_back({spaced, at->second});
-    if (ends_sentence(word)) sentences_.push_back(std::exchange(sentence, {}));
+    if (!sentence.empty()) topic_.sentences.push_back(std::move(sentence));
   }
-  if (!sentence.empty()) sentences_.push_back(std::move(sentence));
-  if (fillers_.empty() && count_tokens(".") == 1) fillers_.emplace_back(".");
-  if (sentences_.empty() || fillers_.empty())
-    throw std::runtime_error("the prompt text needs a sentence, and a word that is a single token");
+
+  Topic take(const std::string& name) {
+    if (topic_.fillers.empty() && count_tokens_(".") == 1) topic_.fillers.emplace_back(".");
+    if (topic_.sentences.empty() || topic_.fillers.empty())
+      throw std::runtime_error(name + " needs a sentence, and a word that is a single token");
+    return std::move(topic_);
+  }
+
+ private:
+  const CountTokens& count_tokens_;
+  std::map<std::string, std::uint32_t> counted_;
+  Topic topic_;
+};
+
+PromptWriter::PromptWriter(std::string_view text, const CountTokens& count_tokens) {
+  Reader reader(count_tokens);
+  reader.read(text);
+  topics_.push_back(reader.take("the prompt text"));
 }
 
-void PromptWriter::append(std::string& out, std::uint64_t seed, std::uint32_t tokens) const {
+PromptWriter::PromptWriter(const Topics& topics, std::uint32_t shared, const CountTokens& count_tokens)
+    : shared_(shared) {
+  for (std::size_t i = 0; i < topics.names.size(); ++i) {
+    Reader reader(count_tokens);
+    for (const std::string& prompt : topics.prompts[i]) reader.read(prompt);
+    topics_.push_back(reader.take("topic '" + topics.names[i] + "'"));
+  }
+}
+
+void PromptWriter::Topic::append(std::string& out, std::uint64_t seed, std::uint32_t tokens) const {
   for (std::uint64_t n = 0; tokens > 0; ++n)
-    for (const Word& word : sentences_[mix_bits(seed, n) % sentences_.size()]) {
+    for (const Word& word : sentences[mix_bits(seed, n) % sentences.size()]) {
       if (word.tokens > tokens) return fill(out, seed, tokens);
       out += word.text;
       tokens -= word.tokens;
     }
 }
 
-void PromptWriter::fill(std::string& out, std::uint64_t seed, std::uint32_t tokens) const {
-  for (; tokens > 0; --tokens) out += fillers_[mix_bits(~seed, tokens) % fillers_.size()];
+void PromptWriter::Topic::fill(std::string& out, std::uint64_t seed, std::uint32_t tokens) const {
+  for (; tokens > 0; --tokens) out += fillers[mix_bits(~seed, tokens) % fillers.size()];
 }
 
 std::string PromptWriter::write(const PlannedRequest& request, std::uint32_t block_tokens) const {
   std::string prompt;
   std::uint32_t left = request.input_tokens;
+  const std::size_t of = mix_bits(request.seed, kTopicDraw) % topics_.size();
+  const Topic& topic = topics_[of];
+  const std::uint32_t shared = std::min(left, shared_);
+  topic.append(prompt, mix_bits(kTopicDraw, of), shared);
+  left -= shared;
   if (block_tokens > 0)
     for (const std::uint64_t id : request.hash_ids) {
       const std::uint32_t tokens = std::min(left, block_tokens);
-      append(prompt, id, tokens);
+      topic.append(prompt, id, tokens);
       left -= tokens;
     }
-  append(prompt, request.seed, left);
+  topic.append(prompt, request.seed, left);
   return prompt;
 }
 

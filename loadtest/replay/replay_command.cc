@@ -12,6 +12,7 @@
 #include "loadtest/replay/html_report.h"
 #include "loadtest/replay/passages.h"
 #include "loadtest/replay/replay.h"
+#include "loadtest/replay/topics.h"
 
 namespace lynx {
 namespace {
@@ -40,6 +41,7 @@ ReplayPlan make_plan(const ReplayConfig& config, const Trace& trace) {
                              .api_key = {},
                              .temperature = config.temperature,
                              .ignore_eos = config.ignore_eos,
+                             .receipts = config.receipts,
                              .timeout = config.timeout,
                              .warm_up = config.warm_up},
                   .ready_timeout = config.ready_timeout,
@@ -70,9 +72,13 @@ ReplayPlan make_plan(const ReplayConfig& config, const Trace& trace) {
 
 PromptWriter make_writer(const ReplayConfig& config) {
   const Tokenizer tokenizer = Tokenizer::from_file(config.tokenizer);
+  const auto count = [&](std::string_view text) {
+    return tokenizer.encode(text, /*allow_special=*/false).size();
+  };
+  if (!config.topics.empty() && !config.text.empty()) throw ConfigError("--topics: not together with --text");
+  if (!config.topics.empty()) return {read_topics(config.topics), config.topic_tokens, count};
   const std::string own = config.text.empty() ? "" : read_file(config.text);
-  return {config.text.empty() ? default_passages() : std::string_view(own),
-          [&](std::string_view text) { return tokenizer.encode(text, /*allow_special=*/false).size(); }};
+  return {config.text.empty() ? default_passages() : std::string_view(own), count};
 }
 
 void announce(const ReplayPlan& plan) {
@@ -232,10 +238,8 @@ int replay_command(const ReplayConfig& config) {
     completed += run.report.completed;
   }
   if (runs.size() == 2 && !interrupted) {
-    auto compared = compare(runs[0].outcomes, runs[1].outcomes, plan.facts.slos, {.seed = config.seed});
+    auto compared = compare(runs[0], runs[1], {.seed = config.seed});
     if (!compared) throw std::runtime_error(compared.error().message);
-    compared->name_a = runs[0].name;
-    compared->name_b = runs[1].name;
     comparison = std::move(*compared);
     std::cout << comparison_text(*comparison);
   }

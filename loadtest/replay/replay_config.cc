@@ -33,6 +33,9 @@ ConfigFields ReplayConfig::fields() {
   f.field("model", &model, "model name to ask for; empty = the first that the server lists");
   f.field("tokenizer", &tokenizer, "tokenizer.json that counts the tokens of the prompts");
   f.field("text", &text, "file whose sentences make the prompts; empty = a text of our own");
+  f.field("topics", &topics,
+          "JSON file {\"topic\": [text, ...]}: each request's prompt is of one of its topics");
+  f.field("topic-tokens", &topic_tokens, "that the prompts of a topic begin with, all the same");
   f.field("trace", &trace,
           "file to replay, or folder of ServeGen client pools to draw from; empty = synthesize one");
   f.field("format", &format, "of the trace: auto, azure, burstgpt, mooncake, qwen");
@@ -54,6 +57,8 @@ ConfigFields ReplayConfig::fields() {
   f.field("sample", &sample, "time between scrapes during the run, for the curves; 0 = none");
   f.field("temperature", &temperature, "of sampling");
   f.field("ignore-eos", &ignore_eos, "answers run to their recorded length");
+  f.field("receipts", &receipts,
+          "ask for a receipt with each answer, which fills the router's histograms of them");
   f.field("timeout", &timeout, "of one request");
   f.field("ready-timeout", &ready_timeout, "wait so long for the server to be ready");
   f.field("progress", &progress, "time between progress lines or live frames; 0 = none");

@@ -24,7 +24,8 @@ struct ReplayConfig {
   std::vector<std::string> names{"A", "B"};
   std::string model{};
   std::string tokenizer = "deploy/model/tokenizer.json";
-  std::string text{};
+  std::string text{}, topics{};
+  std::uint32_t topic_tokens = 32;
   std::string trace{};
   std::string format = "auto";
   double speedup = 1;
@@ -43,6 +44,7 @@ struct ReplayConfig {
   std::chrono::milliseconds sample{1'000};
   double temperature = 1;
   bool ignore_eos = true;
+  bool receipts = false;
   std::chrono::milliseconds timeout{120'000};
   std::chrono::milliseconds ready_timeout{30'000};
   std::chrono::milliseconds progress{2'000};

@@ -77,6 +77,10 @@ void comparison_rows(TextPage& page, const Comparison& c) {
     row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
     row("p99", l.p99_a_ms, l.p99_b_ms, l.p99_speedup);
   }
+  if (!c.experts.empty()) page.line("\n| Per layer and step | A | B | A / B |\n|---|---|---|---|");
+  for (const PairedExperts& e : c.experts)
+    page.line("| %s | %.2f | %.2f | %.3f [%.3f, %.3f] |", e.name.c_str(), e.a, e.b, e.ratio.value,
+              e.ratio.low, e.ratio.high);
   page.line(
       "\nSLO attainment: %.1f %% and %.1f %%, B gains %.1f points [%.1f, %.1f]. Sent late, p99: %.1f and "
       "%.1f ms.",

@@ -6,8 +6,11 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/net/event_loop.h"
 #include "common/net/http_server.h"
@@ -37,6 +40,10 @@ class FakeApi {
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   int served() const { return served_; }
+  std::vector<std::string> prompts() const {
+    const std::lock_guard lock(mutex_);
+    return prompts_;
+  }
 
  private:
   void handle(const HttpRequest& request, HttpResponder& out) {
@@ -45,7 +52,12 @@ class FakeApi {
     const int n = ++served_;
     if (refuse_every_ > 0 && n % refuse_every_ == 0)
       return answer(out, 429, R"({"error":{"message":"full"}})");
-    const int tokens = nlohmann::json::parse(request.body)["max_tokens"];
+    const auto body = nlohmann::json::parse(request.body);
+    {
+      const std::lock_guard lock(mutex_);
+      prompts_.push_back(body["prompt"]);
+    }
+    const int tokens = body["max_tokens"];
     out.begin_stream(200, "text/event-stream");
     for (int i = 0; i < tokens; ++i) out.write("data: {\"choices\":[{\"text\":\"x\"}]}\n\n");
     out.write("data: [DONE]\n\n");
@@ -61,6 +73,8 @@ class FakeApi {
   const int refuse_every_;
   const std::function<bool()> ready_;  // asked on the server's thread
   std::atomic<int> served_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> prompts_;
   EventLoop loop_;
   std::uint16_t port_ = 0;
   std::thread thread_;

@@ -1,6 +1,8 @@
 // Outcomes and runs made up for tests of what is drawn and written from them.
 #pragma once
 
+#include <cmath>
+
 #include "loadtest/replay/mix_bits.h"
 #include "loadtest/replay/run_view.h"
 
@@ -66,6 +68,24 @@ inline RunView sample_run(const std::string& name, std::size_t n, double scale, 
   run.timeline = make_timeline(run.outcomes, facts.slos, facts.duration_s);
   run.report = make_report(facts, run.outcomes, {});
   return run;
+}
+
+// One sample a second of a fleet whose layer-steps route to `routed` experts, give or take a tenth, and
+// activate half as many. How many steps a second has swings over the run, and is the same for each `noise`.
+inline FleetCurves sample_fleet(std::size_t n, double routed, std::uint64_t noise) {
+  FleetCurves out;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double swing = unit_interval(mix_bits(3, i / 5));
+    const double here = routed * (0.6 + 0.8 * swing) * (0.9 + 0.2 * unit_interval(mix_bits(noise, i)));
+    out.at_s.push_back(static_cast<double>(i + 1));
+    out.routed.push_back(here);
+    out.activated.push_back(here / 2);
+    out.layer_steps.push_back(std::round(700 * (0.5 + swing)));
+    out.batch.push_back(8);
+    out.kv_bytes_per_s.push_back(0);
+    out.kv_ms.push_back(1);
+  }
+  return out;
 }
 
 }  // namespace lynx::testing

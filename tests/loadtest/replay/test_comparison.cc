@@ -83,5 +83,66 @@ TEST(Comparison, RunsOfAnotherWorkloadAreRefused) {
   EXPECT_FALSE(compare(warm.outcomes, warm.outcomes, slo).ok());
 }
 
+const PairedExperts& experts(const std::vector<PairedExperts>& all, const std::string& name) {
+  return *std::ranges::find(all, name, &PairedExperts::name);
+}
+
+TEST(ComparedExperts, FindsASavingThatIsThere) {
+  const auto a = testing::sample_fleet(60, 44, 1), b = testing::sample_fleet(60, 40, 2);
+  const auto compared = compare_experts(a, b, 0, {.seed = 3});
+  const PairedExperts& routed = experts(compared, "unique experts routed");
+  EXPECT_NEAR(routed.ratio.value, 1.1, 0.02);
+  EXPECT_DOUBLE_EQ(routed.ratio.value, routed.a / routed.b);
+  EXPECT_LT(routed.ratio.low, 1.1);
+  EXPECT_GT(routed.ratio.high, 1.1);
+  EXPECT_GT(routed.ratio.low, 1.05) << "pairing takes the swing of the load out of it";
+  EXPECT_DOUBLE_EQ(experts(compared, "unique experts activated").a, routed.a / 2);
+  EXPECT_DOUBLE_EQ(experts(compared, "experts read per token").a, routed.a / 2 / 8);
+  EXPECT_EQ(experts(compared, "sequences").ratio.high, 1);
+}
+
+// B's machine was slower for half of the run: its batches were twice as large, and with them its experts.
+TEST(ComparedExperts, AtEqualBatchTheBatchIsTakenOut) {
+  FleetCurves a = testing::sample_fleet(80, 30, 1), b = testing::sample_fleet(80, 30, 2);
+  for (std::size_t i = 0; i < 80; ++i) {
+    const double swing = 4 + 3 * unit_interval(mix_bits(9, i / 4));
+    a.batch[i] = swing;
+    b.batch[i] = i < 40 ? swing : 2 * swing;
+    const auto noise = [&](std::uint64_t side) { return 0.97 + 0.06 * unit_interval(mix_bits(side, i)); };
+    a.routed[i] = 1.1 * 9 * std::pow(a.batch[i], 0.6) * noise(20);
+    b.routed[i] = 9 * std::pow(b.batch[i], 0.6) * noise(21);
+  }
+  const auto compared = compare_experts(a, b, 0, {.seed = 1});
+  EXPECT_LT(experts(compared, "unique experts routed").ratio.high, 1) << "misled by the batches";
+  const PairedExperts& equal = experts(compared, "unique experts routed, at equal batch");
+  EXPECT_NEAR(equal.ratio.value, 1.1, 0.015);
+  EXPECT_LT(equal.ratio.low, 1.1);
+  EXPECT_GT(equal.ratio.high, 1.1);
+  EXPECT_LT(equal.ratio.high - equal.ratio.low, 0.05);
+  EXPECT_NEAR(equal.a / equal.b, equal.ratio.value, 1e-9);
+}
+
+// A mean of the seconds' means would count a second of one step as much as one of a thousand.
+TEST(ComparedExperts, CountsEveryStepOnceAndNoneOfTheWarmUp) {
+  FleetCurves fleet;
+  for (int i = 0; i < 14; ++i) {
+    fleet.at_s.push_back(i + 1);
+    const bool idle = i == 7, warm = i < 3;
+    fleet.layer_steps.push_back(idle ? 0 : i == 8 ? 1000 : 10);
+    fleet.routed.push_back(idle ? std::nan("") : warm ? 9999 : i == 8 ? 20 : 40);
+    fleet.batch.push_back(idle ? std::nan("") : 4);
+    fleet.kv_bytes_per_s.push_back(0);
+    fleet.kv_ms.push_back(0);
+  }
+  fleet.activated = fleet.routed;
+  const auto compared = compare_experts(fleet, fleet, 3);
+  ASSERT_FALSE(compared.empty());
+  EXPECT_NEAR(compared[0].a, (9.0 * 10 * 40 + 1000 * 20) / 1090, 1e-9);
+  EXPECT_EQ(compared[0].ratio.low, 1) << "the same on both sides";
+  EXPECT_NEAR(compared[4].ratio.value, 1, 1e-9) << compared[4].name << ": one batch has no slope";
+  EXPECT_TRUE(compare_experts(fleet, fleet, 5).empty()) << "too short a time";
+  EXPECT_TRUE(compare_experts({}, {}, 0).empty()) << "no worker was sampled";
+}
+
 }  // namespace
 }  // namespace lynx

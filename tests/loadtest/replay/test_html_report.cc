@@ -56,6 +56,8 @@ TEST(HtmlReport, ShowsEveryPlotAndTable) {
   run.fleet = {.at_s = {1, 2, 3},
                .routed = {40, 41, 42},
                .activated = {20, 21, 22},
+               .layer_steps = {70, 70, 70},
+               .batch = {8, 9, 7},
                .kv_bytes_per_s = {1e6, 2e6, 0},
                .kv_ms = {3, 4, 5}};
   run.workers = {{.name = "127.0.0.1:8012",
@@ -81,9 +83,14 @@ TEST(HtmlReport, ShowsEveryPlotAndTable) {
 }
 
 TEST(HtmlReport, TwoRunsShareTheirPlots) {
-  const RunView a = sample_run("lynx", 60, 1, 1), b = sample_run("off", 60, 1.2, 2);
-  const auto comparison = compare(a.outcomes, b.outcomes, testing::one_class());
+  RunView a = sample_run("lynx", 60, 1, 1), b = sample_run("off", 60, 1.2, 2);
+  a.fleet = testing::sample_fleet(20, 38, 1);
+  b.fleet = testing::sample_fleet(20, 40, 2);
+  const auto comparison = compare(a, b);
   ASSERT_TRUE(comparison.ok());
+  for (const std::string& page : {html_report({a, b}, &*comparison), markdown_report({a, b}, &*comparison),
+                                  comparison_text(*comparison)})
+    EXPECT_NE(page.find("unique experts routed, at equal batch"), std::string::npos) << page;
   const std::string html = html_report({a, b}, &*comparison);
   EXPECT_EQ(unbalanced(html), "");
   EXPECT_NE(html.find("lynx: p99"), std::string::npos);

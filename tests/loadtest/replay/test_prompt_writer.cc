@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "loadtest/replay/passages.h"
@@ -65,6 +67,31 @@ TEST(PromptWriter, MoreTokensThanHashIdsGoOnWithOwnText) {
   const auto a = writer.write(request(200, 1, {7}), 100), b = writer.write(request(200, 2, {7}), 100);
   EXPECT_NE(a, b);
   EXPECT_EQ(count_tokens(a), 200u);
+}
+
+TEST(PromptWriter, PromptsOfATopicBeginAlikeAndGoOnApart) {
+  const Topics topics{.names = {"sea", "code"},
+                      .prompts = {{"the tide is out", "a boat comes in", "salt on the quay"},
+                                  {"def main", "pass x", "from os"}}};
+  const PromptWriter writer(topics, 8, count_tokens);
+  std::map<std::string, std::set<std::string>> by_beginning;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const std::string prompt = writer.write(request(30, seed), 0);
+    EXPECT_EQ(count_tokens(prompt), 30u);
+    EXPECT_EQ(prompt, writer.write(request(30, seed), 0));
+    std::size_t end = 0;
+    for (int word = 0; word < 9; ++word) end = prompt.find(' ', end + (word > 0 ? 1 : 0));
+    by_beginning[prompt.substr(0, end)].insert(prompt.substr(end));
+  }
+  ASSERT_EQ(by_beginning.size(), 2u);
+  for (const auto& [beginning, rests] : by_beginning) EXPECT_GT(rests.size(), 10u) << beginning;
+  EXPECT_EQ(count_tokens(writer.write(request(5, 1), 0)), 5u) << "shorter than what is shared";
+  try {
+    const PromptWriter none({.names = {"empty"}, .prompts = {{" "}}}, 8, count_tokens);
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("topic 'empty' needs a sentence"), std::string::npos) << e.what();
+  }
 }
 
 TEST(PromptWriter, ATokenizerOfBytesWorksToo) {

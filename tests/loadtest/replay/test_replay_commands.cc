@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "loadtest/replay/commands.h"
 #include "tests/loadtest/replay/fake_api.h"
@@ -91,6 +92,22 @@ TEST_F(ReplayCommands, TwoServersGetTheSameRequestsAndAreCompared) {
   EXPECT_NE(read("ab.md").find("| TTFT p99 |"), std::string::npos);
 }
 
+TEST_F(ReplayCommands, TopicsMakeThePrompts) {
+  FakeApi server;
+  config_.target = server.address();
+  config_.synthetic.input.median = 40;
+  config_.synthetic.input.sigma = 0;
+  config_.topics = source_path("loadtest/quality/data/topics.json");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(replay_command(config_), kSomeSucceeded);
+  ::testing::internal::GetCapturedStdout();
+  std::set<std::string> beginnings;
+  for (const std::string& prompt : server.prompts()) beginnings.insert(prompt.substr(0, 20));
+  EXPECT_GT(server.served(), 20);
+  EXPECT_GT(beginnings.size(), 4u);
+  EXPECT_LE(beginnings.size(), 8u) << "each topic has one beginning";
+}
+
 TEST_F(ReplayCommands, AServerThatIsNotThereIsAStatusAndNoFile) {
   config_.target = "127.0.0.1:1";
   config_.ready_timeout = std::chrono::milliseconds(200);
@@ -175,6 +192,9 @@ TEST_F(ReplayCommands, WrongSettingsAreNamed) {
   EXPECT_NE(message([](auto& c) { c.trace = "/nowhere.csv"; }).find("/nowhere.csv"), std::string::npos);
   EXPECT_NE(message([&](auto& c) { c.trace = folder_.string(); }).find("no chunk-<client>-trace.csv"),
             std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.topics = c.text = "file"; }).find("--topics"), std::string::npos);
+  config_.topics = "/nowhere.json";
+  EXPECT_THROW(replay_command(config_), std::runtime_error);
   CompareConfig compare;
   EXPECT_THROW(compare_command(compare), ConfigError);
 }

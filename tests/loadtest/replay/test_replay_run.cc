@@ -159,6 +159,15 @@ TEST_F(ReplayRun, EveryRequestIsSentAndCounted) {
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
   EXPECT_EQ(body["slo_class"], "interactive");
   EXPECT_EQ(body["ignore_eos"], true);
+  EXPECT_FALSE(body.contains("lynx")) << "other servers refuse what they do not know";
+}
+
+TEST_F(ReplayRun, ReceiptsAreAskedForWhereWanted) {
+  auto p = plan(1);
+  p.driver.receipts = true;
+  ASSERT_TRUE(run(std::move(p)).ok());
+  ASSERT_EQ(server_.bodies.size(), 1u);
+  EXPECT_EQ(server_.bodies[0]["lynx"]["receipt"], true);
 }
 
 TEST_F(ReplayRun, TheWarmUpIsSentButNotJudged) {
