@@ -132,7 +132,7 @@ def load(base):
     command = ["build/cpu/bin/lynx-replay", "--target", f"127.0.0.1:{base}", "--tokenizer", "deploy/model/tokenizer.json",
                "--metrics", metrics, "--result", result, "--seed", "7", "--synthetic.duration", LOAD_SECONDS,
                "--synthetic.rate", "8", "--synthetic.burst", "2", "--synthetic.on", "5", "--synthetic.off", "5",
-               "--synthetic.output-median", "120"]
+               "--synthetic.output-median", "120", "--receipts"]
     with (OUT / "replay.log").open("w") as log:
         done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=log, stderr=log, timeout=300)
     assert done.returncode == 0, (OUT / "replay.log").read_text()
@@ -148,7 +148,8 @@ def loaded_stack():
     prometheus = ["prometheus", f"--config.file={write_configuration(base)}", f"--storage.tsdb.path={data}",
                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
     # auto: on a machine without RDMA UCX falls back to TCP, and an alert must say so.
-    environment = {"LYNX_API_PORT": str(base), "LYNX_OUT": str(OUT), "LYNX_TRANSPORT": "auto"}
+    environment = {"LYNX_API_PORT": str(base), "LYNX_OUT": str(OUT), "LYNX_TRANSPORT": "auto",
+                   "LYNX_DRIFT_EVERY": "16"}  # a load of seconds, and each panel of the drift guard needs its points
     with running(["deploy/local/run", "--serve"], "run.log", **environment) as lynx:
         wait_for(f"http://127.0.0.1:{base}/health/ready", "Lynx", lynx)
         with running(prometheus, "prometheus.log") as process:

@@ -1,5 +1,5 @@
 """Decode and LYNX: what remapping saves, what it costs in router mass, and what a step takes."""
-from .model import BLUE, DECODE, Dashboard, Panel, Query, Row, mean, quantile, rate, ratio
+from .model import BLUE, DECODE, ROUTER, Dashboard, Panel, Query, Row, mean, quantile, rate, ratio
 
 STEPS = f'sum (rate(lynx_step_seconds_count{{phase="decode", {DECODE}}}[$__range]))'
 
@@ -46,6 +46,32 @@ EXPERTS = Row("Experts", [
           width=12, low=None, high=1),
 ])
 
+DRIFT = Row("Drift guard", [
+    Panel("Flips", "Sampled rows whose most likely token is another than the exact model's, of those sampled (lynx.drift_every).",
+          "percentunit", [Query(ratio("lynx_drift_flips_total", "lynx_drift_kl_count", "worker", DECODE), "{{worker}}", 0, 1)]),
+    Panel("Divergence from the exact model", "KL of a sampled row in nats per token: mean and p90. The guard holds the mean to "
+          "lynx.drift_limit.", "short",
+          [Query(mean("lynx_drift_kl", "worker", DECODE), "{{worker}} mean", -1e-3, 10),
+           Query(quantile(0.9, "lynx_drift_kl", "worker", DECODE), "{{worker}} p90", 0, 10)]),
+    Panel("Tightening", "Steps by which the guard has tightened the policy. 0: as configured. At the last step routing is exact.",
+          "short", [Query(f"max by (worker) (lynx_drift_tightening{{{DECODE}}})", "{{worker}}", 0, 8)], decimals=0),
+])
+
+
+def receipt(histogram, legend, low, high):
+    return Query(mean(f"lynx_receipt_{histogram}", "slo_class", ROUTER), legend, low, high)
+
+
+RECEIPTS = Row("Receipts: what company did to the sequences that asked (lynx.receipt)", [
+    Panel("Router mass kept", "By class, mean over sequences: of all their decode steps, and of the worst step of each.", "percentunit",
+          [receipt('router_mass{of="mean"}', "{{slo_class}} mean", 0.3, 1.0001),
+           receipt('router_mass{of="worst_step"}', "{{slo_class}} worst step", 0.1, 1.0001)], low=None, high=1),
+    Panel("Assignments remapped, by class", "Share of a sequence's assignments, mean over sequences.", "percentunit",
+          [receipt("remapped_share", "{{slo_class}}", 0, 1)]),
+    Panel("Company", "Sequences in a decode step of a sequence, itself among them: mean over its steps, then over sequences.", "short",
+          [receipt("batch_size", "{{slo_class}}", 1, 4096)], decimals=1),
+])
+
 STEP = Row("Steps", [
     Panel("Step time against its model", "Mean measured, and what the step-cost model expected before each step ran. "
           "Measured above expected for long: the machine became slower.", "s",
@@ -80,5 +106,5 @@ BATCH = Row("Batch", [
           [Query(f"sum by (worker, state) (lynx_sequences{{{DECODE}}})", "{{worker}} {{state}}", 0, 1e4)], stacked=True),
 ])
 
-DASHBOARD = Dashboard("lynx-decode", "Lynx / Decode and LYNX", "What remapping saves and costs, steps, batches.",
-                      [HEADLINE, EXPERTS, STEP, BATCH])
+DASHBOARD = Dashboard("lynx-decode", "Lynx / Decode and LYNX", "What remapping saves and costs, drift guard, receipts, steps, batches.",
+                      [HEADLINE, EXPERTS, DRIFT, RECEIPTS, STEP, BATCH])
