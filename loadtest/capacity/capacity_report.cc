@@ -27,6 +27,9 @@ void measured_line(TextPage& page, const std::string& file, const MeasuredCost& 
   page.line("  measured     %s: %zu %s, the line is off by at most %.0f %%; %.2f us per expert, %.1f us %s",
             file.c_str(), m.rows, layers ? "MoE layers" : "decode steps", 100 * m.worst_error,
             1e6 * m.per_expert_s, 1e6 * m.fixed_s, layers ? "more per layer" : "more per step");
+  if (m.prefill_rows > 0)
+    page.line("               the experts of %zu prompts: %.0f TFLOP/s, %.0f us more per layer",
+              m.prefill_rows, 1e-12 * m.prefill_flops, 1e6 * m.prefill_layer_s);
 }
 
 void assumption_lines(TextPage& page, const CapacityConfig& config, const ModelShape& model,

@@ -1,6 +1,7 @@
 #include "loadtest/capacity/measured_cost.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -46,10 +47,8 @@ class Row {
  public:
   explicit Row(const json& row) : row_(row) {}
 
-  std::string name() const {
-    const auto at = row_.find("name");
-    return at != row_.end() && at->is_string() ? at->get<std::string>() : "";
-  }
+  std::string name() const { return text("name"); }
+  std::string unit() const { return text("unit"); }
   double value(const char* key) const { return number(row_, key); }
   double detail(const char* key) const {
     const auto at = row_.find("details");
@@ -57,6 +56,10 @@ class Row {
   }
 
  private:
+  std::string text(const char* key) const {
+    const auto at = row_.find(key);
+    return at != row_.end() && at->is_string() ? at->get<std::string>() : "";
+  }
   static double number(const json& object, const char* key) {
     const auto at = object.find(key);
     const double value = at != object.end() && at->is_number() ? at->get<double>() : 0;
@@ -81,6 +84,26 @@ Result<MeasuredCost> line_through(const std::vector<Point>& points, MeasuredCost
   return out;
 }
 
+// Rows "MODEL.prefill_experts.tT": the experts of a layer for T tokens.
+void add_prefill(const json& rows, const ModelShape& model, MeasuredCost& out) {
+  const std::string begin = model.name + ".prefill_experts.t";
+  std::vector<Point> points;
+  for (const json& one : rows) {
+    const Row row(one);
+    const std::string name = row.name();
+    if (!name.starts_with(begin)) continue;
+    double tokens = 0;
+    std::from_chars(name.data() + begin.size(), name.data() + name.size(), tokens);
+    const double us = row.detail("experts_us") + row.detail("route_us");
+    if (tokens > 0 && us > 0) points.push_back({tokens, 1e-6 * us});
+  }
+  const auto line = fit(points);
+  if (!line) return;
+  out.prefill_rows = points.size();
+  out.prefill_flops = 2 * model.top_k * model.expert_bytes() / model.bytes_per_weight / line->slope;
+  out.prefill_layer_s = line->at_zero;
+}
+
 // Rows "MODEL.WHAT.bB": us of a MoE layer, over its active experts; "read.SIZE": its ceiling is the
 // bandwidth.
 Result<MeasuredCost> of_layers(const json& rows, const ModelShape& model) {
@@ -92,7 +115,7 @@ Result<MeasuredCost> of_layers(const json& rows, const ModelShape& model) {
     const std::string name = row.name(), of = name.substr(0, name.find('.'));
     if (of == "read") out.bytes_per_second = 1e9 * row.value("ceiling");
     const double experts = row.detail("active_experts"), us = row.value("value");
-    if (experts == 0 || us == 0) continue;
+    if (row.unit() != "us/layer" || experts == 0 || us == 0) continue;
     models.insert(of);
     if (of == model.name) points.push_back({experts, 1e-6 * us});
   }
@@ -101,6 +124,7 @@ Result<MeasuredCost> of_layers(const json& rows, const ModelShape& model) {
     for (const std::string& one : models) known += " " + one;
     return invalid("no layers of '" + model.name + "' in it; it has" + (known.empty() ? " none" : known));
   }
+  add_prefill(rows, model, out);
   return line_through(points, out);
 }
 
@@ -149,6 +173,9 @@ void apply(const MeasuredCost& measured, const ModelShape& model, GpuShape& gpu,
     case MeasuredCost::Of::kLayers:
       cost.expert_bandwidth = expert_rate;
       cost.layer_overhead_s = measured.fixed_s;
+      if (measured.prefill_rows == 0) return;
+      cost.prefill_efficiency = std::min(1.0, measured.prefill_flops / gpu.flops);
+      cost.prefill_overhead_s += model.layers * measured.prefill_layer_s;
       return;
     case MeasuredCost::Of::kSteps:
       // A slope above the bandwidth of gigabytes is a cache's: then that is the bandwidth.

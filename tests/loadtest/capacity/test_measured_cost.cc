@@ -17,7 +17,8 @@ const ModelShape& shape(const std::string& name) {
 // A row of `lynx-bench kernel --json`.
 std::string layer(const std::string& name, double experts, double us) {
   char out[200];
-  std::snprintf(out, sizeof out, R"({"name": "%s", "value": %.9g, "details": {"active_experts": %.9g}})",
+  std::snprintf(out, sizeof out,
+                R"({"name": "%s", "unit": "us/layer", "value": %.9g, "details": {"active_experts": %.9g}})",
                 name.c_str(), us, experts);
   return out;
 }
@@ -63,6 +64,27 @@ TEST(MeasuredCost, ALineThroughLayersGivesSlopeAndFixedCost) {
   const double dense = model.dense_bytes() / (2 * 4.5e12 * options.read_efficiency);
   EXPECT_NEAR(worker->step_seconds(16, 0), 1e-3 + dense + 48 * (15e-6 + 40 * 2.5e-6 / 2), 1e-9)
       << "two GPUs halve what is read, not what is fixed";
+}
+
+TEST(MeasuredCost, ExpertsOfPromptsGiveWhatPrefillReaches) {
+  std::string rows = "[" + kRead + "," + layer("qwen3-30b-a3b.random.b1", 8, 35) + "," +
+                     layer("qwen3-30b-a3b.random.b16", 80, 180);
+  for (const int tokens : {512, 2048, 4096})
+    rows += R"(,{"name": "qwen3-30b-a3b.prefill_experts.t)" + std::to_string(tokens) +
+            R"(", "unit": "TFLOP/s", "value": 300, "details": {"route_us": 10, "experts_us": )" +
+            std::to_string(240 + 0.2 * tokens) + "}}";
+  const ModelShape& model = shape("qwen3-30b-a3b");
+  const auto cost = parse_measured_cost(rows + "]", "bench.json", model);
+  ASSERT_TRUE(cost.ok()) << cost.error().message;
+  EXPECT_EQ(cost->rows, 2u) << "a prompt is no decode step";
+  EXPECT_EQ(cost->prefill_rows, 3u);
+  EXPECT_NEAR(cost->prefill_layer_s, 250e-6, 1e-9);
+  EXPECT_NEAR(cost->prefill_flops, 2.0 * 8 * 3 * 2048 * 768 / 0.2e-6, 1e9);
+  GpuShape gpu;
+  CostOptions options;
+  apply(*cost, model, gpu, options);
+  EXPECT_NEAR(options.prefill_efficiency, cost->prefill_flops / gpu.flops, 1e-12);
+  EXPECT_NEAR(options.prefill_overhead_s, CostOptions{}.prefill_overhead_s + 48 * 250e-6, 1e-9);
 }
 
 TEST(MeasuredCost, ALineThroughStepsReplacesTheWholeStep) {
