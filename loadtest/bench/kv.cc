@@ -1,6 +1,7 @@
 // lynx-bench kv: KV pushes to another process against ucx_perftest on the same transport and size.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,8 +50,13 @@ std::vector<BenchRow> run(const KvFlags& flags) {
     return {};
   }
   std::vector<BenchRow> rows;
-  for (const std::string& transport : flags.transports)
-    for (const std::size_t kilobytes : flags.kilobytes) rows.push_back(measure(flags, transport, kilobytes));
+  for (const std::string& transport : flags.transports) {
+    for (const std::size_t kilobytes : flags.kilobytes) {
+      rows.push_back(measure(flags, transport, kilobytes));
+      std::fprintf(stderr, "%s: %.2f of %.2f GB/s\n", rows.back().name.c_str(), rows.back().value,
+                   rows.back().ceiling);
+    }
+  }
   return rows;
 }
 

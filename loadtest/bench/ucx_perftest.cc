@@ -1,10 +1,9 @@
 #include "loadtest/bench/ucx_perftest.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -18,17 +17,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(fd);
-  if (!bound) throw std::runtime_error("no free port for ucx_perftest");
-  return std::to_string(ntohs(address.sin_port));
+constexpr std::chrono::seconds kPatience = 60s;  // on a crowded machine its server is long in coming
+
+bool on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
 }
 
 std::vector<std::string> environment_for(const std::string& transport) {
@@ -48,12 +44,12 @@ double rate_of(const std::string& line) {
 }  // namespace
 
 double ucx_perftest_rate(const PerftestRun& run) {
-  std::vector<std::string> common{"-p", free_port(),
-                                  "-t", "ucp_am_bw",
-                                  "-s", std::to_string(run.message_bytes),
-                                  "-n", std::to_string(run.messages),
-                                  "-w", std::to_string(run.messages / 10 + 1),
-                                  "-f"};
+  if (!on_path("ucx_perftest"))
+    throw std::runtime_error("ucx_perftest is not on the PATH: install ucx-utils");
+  std::vector<std::string> common{
+      "-p", std::to_string(free_loopback_port()),  "-t", "ucp_am_bw",
+      "-s", std::to_string(run.message_bytes),     "-n", std::to_string(run.messages),
+      "-w", std::to_string(run.messages / 10 + 1), "-f"};
   if (run.error_handling) common.emplace_back("-e");
   std::vector<std::string> server{"ucx_perftest"}, client{"ucx_perftest", "127.0.0.1"};
   server.insert(server.end(), common.begin(), common.end());
@@ -61,7 +57,7 @@ double ucx_perftest_rate(const PerftestRun& run) {
   ChildProcess receiver(server, environment_for(run.transport));
   // The server does not say when it listens; a client that comes too early is refused, says nothing and comes
   // again.
-  for (const auto give_up = std::chrono::steady_clock::now() + 5s;
+  for (const auto give_up = std::chrono::steady_clock::now() + kPatience;
        std::chrono::steady_clock::now() < give_up;) {
     std::this_thread::sleep_for(50ms);
     ChildProcess sender(client, environment_for(run.transport));
@@ -69,7 +65,7 @@ double ucx_perftest_rate(const PerftestRun& run) {
     while (auto line = sender.read_line(60s)) last = *line;
     if (const double rate = rate_of(last); rate > 0) return rate;
   }
-  throw std::runtime_error("ucx_perftest gives no result: is ucx-utils installed?");
+  throw std::runtime_error("ucx_perftest gave no result in " + std::to_string(kPatience.count()) + " s");
 }
 
 }  // namespace lynx
