@@ -130,7 +130,8 @@ void CudaBackend::experts_add(TensorView out, TensorView x, const ExpertWeights&
                      .plan = static_cast<const CudaPlans&>(plans).layer(layer, x.rows),
                      .workspace = experts_workspace_.get(),
                      .next = next_weights(next),
-                     .kernels = gpu_.kernels},
+                     .kernels = gpu_.kernels,
+                     .prompt = !step_.decode},
                     stream_.get());
 }
 

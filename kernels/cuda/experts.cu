@@ -72,6 +72,7 @@ ExpertsJob make_job(const ExpertsArgs& args) {
 }  // namespace
 
 void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
+  if (args.prompt && has_prompt_kernels()) return experts_add_prompt(args, stream);
   if (args.kernels == KernelSet::kPortable) return experts_add_portable(args, stream);
   const ExpertsJob job = make_job(args);
   static const unsigned blocks = multiprocessors();

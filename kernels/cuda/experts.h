@@ -46,14 +46,15 @@ struct ExpertsArgs {
   std::byte* workspace = nullptr;  // 256-byte aligned
   NextWeights next = {};           // to bring into L2 once all experts' weights have been asked for
   KernelSet kernels = KernelSet::kHopper;
+  bool prompt = false;  // not a decode step: any number of rows, kernels for many rows an expert
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.
 // One workspace serves all layers of one stream, and any B up to max_rows.
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows);
 
-// One persistent launch for any B (kPortable: three); decode and prefill differ in how many rows meet at an
-// expert. B > 64 adds one launch for the weighted sum.
+// One persistent launch for any B (kPortable and prompt: three); B > 64 adds one for the weighted sum. The
+// bits of a row are the same in all calls with the same `prompt`.
 void experts_add(const ExpertsArgs& args, cudaStream_t stream);
 
 }  // namespace lynx::cuda

@@ -1,4 +1,5 @@
-// The kernels of KernelSet::kPortable. Arguments, promises and results: route.h, experts.h, gemm.h.
+// The kernels of KernelSet::kPortable, and those for prompts that all devices share. Arguments, promises and
+// results: route.h, experts.h, gemm.h.
 #pragma once
 
 #include "kernels/cuda/experts.h"
@@ -9,7 +10,14 @@ namespace lynx::cuda {
 
 void route_portable(const RouteArgs& args, cudaStream_t stream);          // one launch of one block
 void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream);  // three launches
-void skinny_gemm_portable(const GemmArgs& args, cudaStream_t stream);     // one launch
+// out += partial [B, k, parts, H], in the order of a row's slots.
+void add_slots_portable(const ExpertsArgs& args, const float* partial, std::uint32_t parts,
+                        cudaStream_t stream);
+void skinny_gemm_portable(const GemmArgs& args, cudaStream_t stream);  // one launch
+
+// For ExpertsArgs::prompt, where the device has the shared memory for it (not 8.6 and 8.9); three launches.
+bool has_prompt_kernels();
+void experts_add_prompt(const ExpertsArgs& args, cudaStream_t stream);
 
 // Whether this build has code for the current device.
 bool has_portable_code();

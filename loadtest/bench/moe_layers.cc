@@ -63,7 +63,8 @@ MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::
                        .shape = shape_.experts,
                        .plan = plan_of(i),
                        .workspace = workspace_.get(),
-                       .kernels = kernels_of_device()};
+                       .kernels = kernels_of_device(),
+                       .prompt = rows > kMaxRouteRows};
   };
   const auto per_layer = [&](auto&& layer) {
     const auto all_layers = [&](cudaStream_t stream) {

@@ -106,7 +106,8 @@ class Runner {
                      .shape = layer_.shape,
                      .plan = batch.device_plan(),
                      .workspace = workspace_.get(),
-                     .kernels = kernels_of_device()};
+                     .kernels = kernels_of_device(),
+                     .prompt = prefill};
     experts_add(args, nullptr);
     args.out = out.get();
     experts_add(args, nullptr);
@@ -194,7 +195,7 @@ TEST_F(CudaExperts, AnyNumberOfRowsAtOneExpert) {
   const Layer layer(shape, 5);
   for (std::uint32_t rows = 1; rows <= 64; rows += rows < 20 ? 1 : 4)
     expect_close(layer, 3, batch_of(shape, 3, rows, rows));
-  for (const std::uint32_t rows : {65U, 97U, 260U})
+  for (const std::uint32_t rows : {1U, 9U, 33U, 65U, 97U, 160U, 161U, 260U, 700U})
     expect_close(layer, 3, batch_of(shape, 3, rows, rows), true);
 }
 
@@ -217,20 +218,26 @@ TEST_F(CudaExperts, EveryPolicy) {
     }
 }
 
-// A row gives the same bits alone, in any batch, and in prefill.
+// A row gives the same bits alone and in any batch; in a prompt, whatever is computed with it.
 TEST_F(CudaExperts, RowInvariance) {
   const ExpertShape shape{8, 320, 224};
   const Layer layer(shape, 6);
-  const RoutingCase all = batch_of(shape, 3, 200, 4);
-  const auto x = random_bf16(std::size_t{200} * shape.hidden, 1, 1);
-  Runner runner(layer, 3, 200);
-  const Outcome whole = runner.run(all, x, true);
-  for (const std::uint32_t rows : {1U, 2U, 7U, 24U, 64U}) {
-    RoutingCase some = all;
-    some.logits.resize(std::size_t{rows} * shape.experts);
-    some.live.resize(rows);
-    const Outcome part = runner.run(some, {x.begin(), x.begin() + std::size_t{rows} * shape.hidden});
-    EXPECT_EQ(std::memcmp(part.out.data(), whole.out.data(), part.out.size() * 4), 0) << rows << " rows";
+  Runner runner(layer, 3, 700);
+  for (const bool prefill : {false, true}) {
+    const std::uint32_t most = prefill ? 700 : 64;
+    const RoutingCase all = batch_of(shape, 3, most, 4);
+    const auto x = random_bf16(std::size_t{most} * shape.hidden, 1, 1);
+    const Outcome whole = runner.run(all, x, prefill);
+    for (const std::uint32_t rows : {1U, 2U, 7U, 24U, 63U, 65U, 300U}) {
+      if (rows > most) continue;
+      RoutingCase some = all;
+      some.logits.resize(std::size_t{rows} * shape.experts);
+      some.live.resize(rows);
+      const Outcome part =
+          runner.run(some, {x.begin(), x.begin() + std::size_t{rows} * shape.hidden}, prefill);
+      EXPECT_EQ(std::memcmp(part.out.data(), whole.out.data(), part.out.size() * 4), 0)
+          << rows << " rows" << (prefill ? " of a prompt" : "");
+    }
   }
 }
 

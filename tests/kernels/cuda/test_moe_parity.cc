@@ -87,7 +87,8 @@ std::vector<float> on_gpu(const Layer& layer, const RoutedBatch& batch, const st
                .shape = layer.shape,
                .plan = plan,
                .workspace = workspace.get(),
-               .kernels = kernels_of_device()},
+               .kernels = kernels_of_device(),
+               .prompt = rows > kMaxRouteRows},
               nullptr);
   return out.download();
 }
