@@ -28,7 +28,8 @@ void dump(const Value& value, int indent, int depth, std::string& out) {
     return;
   }
   const auto new_line = [&](int levels) {
-    if (indent >= 0) out.append(1, '\n').append(static_cast<std::size_t>(indent * levels), ' ');
+    if (indent < 0) return;
+    out.append(1, '\n').append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(levels), ' ');
   };
   const bool list = value.is_array();
   out += list ? '[' : '{';

@@ -44,14 +44,15 @@ Result<std::uint64_t> LoopbackTransport::deliver(const Waiting& waiting) {
   if (push.deadline <= clock_.now())
     return {ErrorCode::kDeadlineExceeded, "a KV push to " + push.peer.worker + " passed its deadline"};
   const auto node = network_.nodes_.find(push.peer.address);
-  if (node == network_.nodes_.end() || !node->second->receiver_)
+  const std::optional<KvReceiver> nobody;
+  const auto& receiver = node == network_.nodes_.end() ? nobody : node->second->receiver_;
+  if (!receiver)
     return {ErrorCode::kUnavailable, push.peer.worker + " is not reachable at " + push.peer.address};
-  const KvReceiver& receiver = *node->second->receiver_;
-  const auto place = admit_push(receiver, push.header, push.peer.incarnation, push.bytes.size());
+  const auto place = admit_push(*receiver, push.header, push.peer.incarnation, push.bytes.size());
   if (!place) return place.error();
   std::copy(push.bytes.begin(), push.bytes.end(), place->begin());
   delivered_ = true;
-  receiver.sink->write_done(push.header, push.bytes.size());
+  receiver->sink->write_done(push.header, push.bytes.size());
   return push.bytes.size();
 }
 

@@ -60,10 +60,10 @@ void UcxConnection::abandon(const Error& why) {
 }
 
 void UcxConnection::step(Clock::time_point now, Finished& out) {
-  if (endpoint_ && endpoint_->failure()) {
+  if (const auto failure = endpoint_ ? endpoint_->failure() : std::nullopt) {
     if (!endpoint_->closing())
-      log::info("KV connection to {} lost: {}", peer_.worker, ucs_status_string(*endpoint_->failure()));
-    abandon(ucx_error(ErrorCode::kUnavailable, "lost " + peer_.worker, *endpoint_->failure()));
+      log::info("KV connection to {} lost: {}", peer_.worker, ucs_status_string(*failure));
+    abandon(ucx_error(ErrorCode::kUnavailable, "lost " + peer_.worker, *failure));
   }
   check_deadlines(now);
   leave_stuck(now);

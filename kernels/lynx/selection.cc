@@ -1,6 +1,7 @@
 #include "kernels/lynx/selection.h"
 
 #include <algorithm>
+#include <compare>
 
 #include "kernels/lynx/row_plan.h"
 
@@ -43,7 +44,7 @@ void Selection::sum_probabilities() {
 bool Selection::fills_before(std::uint32_t a, std::uint32_t b) {
   const auto order = std::lexicographical_compare_three_way(digits_of(a).begin(), digits_of(a).end(),
                                                             digits_of(b).begin(), digits_of(b).end());
-  if (order != 0) return order > 0;
+  if (std::is_neq(order)) return std::is_gt(order);
   if (probability[a] != probability[b]) return probability[a] > probability[b];
   return a < b;
 }

@@ -10,11 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "loadtest/bench/thread_time.h"
 
 namespace lynx {
 namespace {
@@ -63,12 +64,6 @@ Connection connect_loopback() {
   for (const int fd : {near.fd(), far.fd()})
     check(::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0, "TCP_NODELAY");
   return {std::move(near), std::move(far)};
-}
-
-double thread_cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 // Reads whatever comes on any of them until all have closed; hands each piece to `got`.

@@ -2,13 +2,13 @@
 // against servers that are quick, slow, stalling and silent. An open loop is as late with each of them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <stdexcept>
 
 #include "common/net/http_client.h"
 #include "loadtest/bench/stub_api.h"
 #include "loadtest/bench/subcommands.h"
+#include "loadtest/bench/thread_time.h"
 #include "loadtest/replay/load_driver.h"
 #include "loadtest/replay/passages.h"
 #include "loadtest/replay/report.h"
@@ -30,12 +30,6 @@ struct Case {
   StubApiOptions server;
   std::chrono::milliseconds timeout{60'000};
 };
-
-double thread_cpu_seconds() {
-  timespec time{};
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 Workload workload_of(const PaceFlags& flags, const std::vector<SloTarget>& slos) {
   const LogNormal input{.median = static_cast<double>(flags.input), .sigma = 0.5, .most = 4 * flags.input};

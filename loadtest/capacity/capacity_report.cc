@@ -111,6 +111,11 @@ nlohmann::ordered_json fleet_json(const FleetResult& r) {
           {"mean_unique_experts", r.mean_unique}};
 }
 
+nlohmann::ordered_json answer_json(const CapacityPlan& plan) {
+  if (!plan.answer) return nullptr;
+  return fleet_json(*plan.answer);
+}
+
 }  // namespace
 
 std::string capacity_text(const CapacityConfig& config, const ModelShape& model,
@@ -144,7 +149,7 @@ std::string capacity_json(const CapacityConfig& config, const std::string& trace
                                {"kv_tokens", c.kv_tokens},
                                {"least_prefill_workers", plan.least_prefill},
                                {"least_decode_workers", plan.least_decode},
-                               {"answer", plan.answer ? fleet_json(*plan.answer) : nlohmann::ordered_json()},
+                               {"answer", answer_json(plan)},
                                {"why_not", plan.why_not}};
     for (const FleetResult& fleet : plan.nearby) one["nearby"].push_back(fleet_json(fleet));
     out["plans"][name] = std::move(one);

@@ -75,9 +75,10 @@ std::vector<PolicySetting> settings_of(const std::string& policy, const RouterSh
         list.add(with("sweep %.2f", part), [&](RoutePolicy& p) { p.part = part; });
       break;
     case PolicyKind::kXshare:
-      for (const std::uint32_t share : {2U, 3U})
-        list.add(with("xshare m=%.0f", shape.experts / share),
-                 [&](RoutePolicy& p) { p.budget = shape.experts / share; });
+      for (const std::uint32_t share : {2U, 3U}) {
+        const std::uint32_t budget = shape.experts / share;
+        list.add(with("xshare m=%.0f", budget), [&](RoutePolicy& p) { p.budget = budget; });
+      }
       break;
     case PolicyKind::kOea:
       add_ranks(list, shape, "oea k0=%.0f");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "loadtest/replay/client_pool.h"
 #include "loadtest/replay/row_text.h"
@@ -129,6 +130,21 @@ std::optional<std::string> client_of(const fs::path& path) {
   return name.substr(0, name.size() - kEnd.size());
 }
 
+using ClientFiles = std::vector<std::pair<fs::path, std::string>>;  // each with its client's name
+
+// In the order of their names, for the order of a folder is no order.
+Result<ClientFiles> client_files(const fs::path& folder) {
+  ClientFiles files;
+  std::error_code problem;
+  for (fs::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem))
+    if (auto client = client_of(at->path())) files.emplace_back(at->path(), *std::move(client));
+  if (problem) return Error{ErrorCode::kNotFound, folder.string() + ": " + problem.message()};
+  if (files.empty())
+    return Error{ErrorCode::kNotFound, folder.string() + ": no chunk-<client>-trace.csv in it"};
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace
 
 Result<LengthTable> parse_length_table(const std::string& text) {
@@ -179,16 +195,11 @@ Result<ClientPool> read_client_pool(const std::string& folder) {
   ClientPool pool;
   const fs::path root(folder);
   pool.name = (root.has_filename() ? root : root.parent_path()).filename().string();
-  std::vector<fs::path> files;
-  std::error_code problem;
-  for (fs::directory_iterator at(root, problem), end; !problem && at != end; at.increment(problem))
-    if (client_of(at->path())) files.push_back(at->path());
-  if (problem) return Error{ErrorCode::kNotFound, folder + ": " + problem.message()};
-  if (files.empty()) return Error{ErrorCode::kNotFound, folder + ": no chunk-<client>-trace.csv in it"};
-  std::ranges::sort(files);  // the order of a folder is no order
+  const auto files = client_files(root);
+  if (!files) return files.error();
   double width = 0;
-  for (const fs::path& file : files) {
-    PoolClient client{.name = *client_of(file), .windows = {}, .lengths = {}};
+  for (const auto& [file, name] : *files) {
+    PoolClient client{.name = name, .windows = {}, .lengths = {}};
     if (const Status read = read_windows(file, client, width); !read) return read.error();
     if (const Status read = read_lengths(root / (client.name + "-dataset.json"), client); !read)
       return read.error();

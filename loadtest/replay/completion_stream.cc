@@ -90,7 +90,7 @@ void CompletionStream::on_event(std::string_view data, Clock::time_point now) {
 
 void CompletionStream::on_piece(Clock::time_point now) {
   ++pieces_;
-  if (first_) itl_.push_back(now - *last_);
+  if (last_) itl_.push_back(now - *last_);
   if (!first_) first_ = now;
   last_ = now;
 }

@@ -1,5 +1,7 @@
 #include "loadtest/replay/live_stats.h"
 
+#include <cmath>
+
 #include "loadtest/replay/statistics.h"
 
 namespace lynx {
@@ -28,7 +30,7 @@ LiveStats::Recent LiveStats::recent(Clock::time_point now) const {
           .itl_p50_ms = itl.p50,
           .itl_p99_ms = itl.p99,
           .ended = met.count,
-          .met = static_cast<std::size_t>(met.mean * static_cast<double>(met.count) + 0.5)};
+          .met = static_cast<std::size_t>(std::llround(met.mean * static_cast<double>(met.count)))};
 }
 
 }  // namespace lynx

@@ -22,13 +22,17 @@ LoadDriver::LoadDriver(EventLoop& loop, HttpClient& client, const Clock& clock, 
 void LoadDriver::start(std::function<void()> finished) {
   finished_ = std::move(finished);
   start_ = clock_.now();
-  pacer_.emplace(workload_.requests, start_);
+  pacer_ = Pacer(workload_.requests, start_);
   send_due();
 }
 
 void LoadDriver::send_due() {
-  while (const auto due = pacer_->take(clock_.now())) send(*due);
-  if (const auto next = pacer_->next_at())
+  while (true) {
+    const auto due = pacer_.take(clock_.now());
+    if (!due) break;
+    send(*due);
+  }
+  if (const auto next = pacer_.next_at())
     timer_ = loop_.after(std::max(*next - clock_.now(), Clock::duration(0)), [this] { send_due(); });
 }
 
@@ -83,7 +87,8 @@ void LoadDriver::on_bytes(std::size_t index, std::string_view bytes) {
   const Clock::time_point now = clock_.now();
   stream.on_bytes(bytes, now);
   pieces_ += stream.pieces() - before;
-  if (waited && stream.first()) live_.first_piece(now, *stream.first() - (start_ + outcomes_[index].sent_at));
+  const auto first = stream.first();
+  if (waited && first) live_.first_piece(now, *first - (start_ + outcomes_[index].sent_at));
   for (std::size_t i = gaps; i < stream.itl().size(); ++i) live_.next_piece(now, stream.itl()[i]);
 }
 
@@ -97,12 +102,12 @@ void LoadDriver::on_done(std::size_t index, const Result<HttpReply>& reply) {
 }
 
 void LoadDriver::finish_if_over() {
-  if (flights_.empty() && !pacer_->next_at() && finished_) std::exchange(finished_, nullptr)();
+  if (flights_.empty() && !pacer_.next_at() && finished_) std::exchange(finished_, nullptr)();
 }
 
 void LoadDriver::stop() {
   timer_.reset();
-  pacer_.emplace(std::span<const PlannedRequest>(), start_);
+  pacer_ = Pacer({}, start_);
   const Error interrupted{ErrorCode::kCancelled, "the run was stopped"};
   for (auto& [index, flight] : std::exchange(flights_, {})) {
     flight.stream.finish(interrupted, clock_.now(), outcomes_[index]);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,7 +77,7 @@ class LoadDriver {
   const PromptWriter& writer_;
 
   Clock::time_point start_{};
-  std::optional<Pacer> pacer_;
+  Pacer pacer_{{}, {}};  // has nothing before start() and after stop()
   std::unique_ptr<Timer> timer_;
   std::map<std::size_t, Flight> flights_;  // by index of the request
   std::vector<Outcome> outcomes_;

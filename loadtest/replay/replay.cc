@@ -50,7 +50,8 @@ void Replay::begin() {
 }
 
 void Replay::drive() {
-  driver_.emplace(loop_, client_, clock_, plan_.driver, plan_.workload, plan_.facts.slos, writer_);
+  driver_ = std::make_unique<LoadDriver>(loop_, client_, clock_, plan_.driver, plan_.workload,
+                                         plan_.facts.slos, writer_);
   driving_ = true;
   if (plan_.progress.count() > 0) progress_ = loop_.every(plan_.progress, [this] { show_progress(); });
   if (plan_.sample.count() > 0 && !plan_.metrics.empty()) {

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,7 +66,7 @@ class Replay {
   HttpClient client_;
   MetricsScraper scraper_, sampler_;
   std::unique_ptr<ServerProbe> probe_;
-  std::optional<LoadDriver> driver_;
+  std::unique_ptr<LoadDriver> driver_;  // from the run's beginning
   std::unique_ptr<Timer> progress_, sampling_, warm_up_;
   LoadDriver::Progress last_;  // as shown last
   LiveFrame frame_;

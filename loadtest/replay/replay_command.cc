@@ -135,12 +135,13 @@ class Runner {
     loop.run();
     std::vector<Result<RunView>> out;
     for (std::size_t i = 0; i < replays.size(); ++i) {
-      if (!reports[i])
+      auto& report = reports[i];
+      if (!report)
         out.emplace_back(Error{ErrorCode::kInternal, "the run did not end"});
-      else if (!*reports[i])
-        out.emplace_back(reports[i]->error());
+      else if (!*report)
+        out.emplace_back(report->error());
       else
-        out.emplace_back(view(sides[i].name, *replays[i], std::move(**reports[i])));
+        out.emplace_back(view(sides[i].name, *replays[i], std::move(**report)));
     }
     return out;
   }

@@ -140,7 +140,8 @@ Outcome read_outcome(const Members& request, const std::vector<SloTarget>& slos)
   double sum = 0;
   for (double gap : request.numbers("itl")) {
     if (!(gap >= 0 && gap < kMostSeconds)) gap = 0;
-    if ((sum += gap) >= kMostSeconds) break;
+    sum += gap;
+    if (sum >= kMostSeconds) break;
     out.itl.push_back(std::chrono::round<Clock::duration>(std::chrono::duration<double>(gap)));
   }
   if (sum >= kMostSeconds) request.fail("itl is out of range");

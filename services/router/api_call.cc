@@ -182,11 +182,10 @@ void ApiCall::send_whole() {
 
 Usage ApiCall::usage() const {
   Usage out{prompt_tokens_, 0};
-  if (receipt_) out.receipt.emplace();
-  for (const auto& choice : choices_) {
-    out.completion_tokens += choice.tokens;
-    if (receipt_) out.receipt->add(choice.receipt);
-  }
+  for (const auto& choice : choices_) out.completion_tokens += choice.tokens;
+  if (!receipt_) return out;
+  auto& receipt = out.receipt.emplace();
+  for (const auto& choice : choices_) receipt.add(choice.receipt);
   return out;
 }
 

@@ -101,7 +101,7 @@ bool Dispatcher::start_next() {
     if (kept == 0 && now >= record.passed_by_until) kept = workers_.first_to_fit(need);
     return false;
   });
-  if (!id) return false;
+  if (!id || !placement) return false;
   RequestFlow& flow = *flows_.at(*id).flow;
   queue_.erase(*id);
   drain_rate_.record(now);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -20,7 +21,8 @@ class RawServer {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    ::bind(fd_, reinterpret_cast<sockaddr*>(&address), size);
+    if (::bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0)
+      throw std::runtime_error("RawServer: no port on loopback");
     ::listen(fd_, 16);
     ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
