@@ -9,8 +9,6 @@ namespace lynx {
 
 namespace {
 
-std::size_t index_of(BlockState state) { return static_cast<std::size_t>(state); }
-
 std::string lease_name(std::uint64_t id) { return "lease " + std::to_string(id); }
 
 // blocks is strictly ascending, so the run is part of it exactly if its two ends are count - 1 places apart.
@@ -23,32 +21,8 @@ bool contains_run(std::span<const BlockId> blocks, BlockId first, std::uint32_t 
 
 }  // namespace
 
-std::string_view to_string(BlockState state) {
-  switch (state) {
-    case BlockState::kFree:
-      return "free";
-    case BlockState::kLeased:
-      return "leased";
-    case BlockState::kReceiving:
-      return "receiving";
-    case BlockState::kActive:
-      return "active";
-    case BlockState::kQuarantined:
-      return "quarantined";
-  }
-  return "unknown";
-}
-
 KvLedger::KvLedger(std::uint32_t blocks, std::uint64_t seed)
-    : pool_(blocks),
-      kept_at_(blocks),
-      keep_(blocks, false),
-      uses_(blocks, 0),
-      states_(blocks, BlockState::kFree),
-      generations_(blocks, 0),
-      seed_(seed) {
-  counts_[index_of(BlockState::kFree)] = blocks;
-}
+    : blocks_(blocks), generations_(blocks, 0), seed_(seed) {}
 
 Result<LeaseTicket> KvLedger::lease(std::uint64_t request, std::uint32_t prompt_blocks,
                                     std::uint32_t total_blocks, Clock::time_point deadline) {
@@ -63,7 +37,7 @@ Result<LeaseTicket> KvLedger::allocate(std::uint64_t request, std::uint32_t bloc
   LYNX_CHECK(shared.size() <= blocks, "a prompt shares more blocks than it has");
   // Those that others use now need no room.
   const auto used = static_cast<std::uint32_t>(
-      std::count_if(shared.begin(), shared.end(), [&](BlockId block) { return uses_[block] > 0; }));
+      std::count_if(shared.begin(), shared.end(), [&](BlockId block) { return blocks_.uses(block) > 0; }));
   if (blocks == 0 || blocks > used) {
     if (Status room = check_room(blocks - used, blocks - used); !room) return room.error();
   }
@@ -89,7 +63,8 @@ Status KvLedger::begin_write(const LeaseTicket& ticket, BlockId first, std::uint
     return {ErrorCode::kPermission, lease_name(ticket.id) + " does not hold prompt blocks " +
                                         std::to_string(first) + "+" + std::to_string(count)};
   }
-  for (BlockId block = first; block < first + count; ++block) set_state(block, BlockState::kReceiving);
+  for (BlockId block = first; block < first + count; ++block)
+    blocks_.set_state(block, BlockState::kReceiving);
   ++lease.writes;
   return {};
 }
@@ -100,7 +75,7 @@ void KvLedger::end_write(std::uint64_t lease_id) {
   Lease& lease = it->second;
   --lease.writes;
   if (lease.phase != Phase::kRevoked || lease.writes > 0) return;
-  for (const BlockId block : lease.blocks) free_block(block);
+  for (const BlockId block : lease.blocks) blocks_.give_back(block);
   leases_.erase(it);
 }
 
@@ -112,7 +87,7 @@ Status KvLedger::activate(std::uint64_t lease_id) {
   if (lease.phase == Phase::kActive)
     return {ErrorCode::kInvalidArgument, lease_name(lease_id) + " is active already"};
   if (lease.writes > 0) return {ErrorCode::kInvalidArgument, lease_name(lease_id) + " has writes under way"};
-  for (const BlockId block : lease.blocks) set_state(block, BlockState::kActive);
+  for (const BlockId block : lease.blocks) blocks_.set_state(block, BlockState::kActive);
   lease.phase = Phase::kActive;
   return {};
 }
@@ -135,14 +110,6 @@ std::vector<std::uint64_t> KvLedger::expire(Clock::time_point now) {
   }
   return requests;
 }
-
-std::array<std::uint32_t, kBlockStates> KvLedger::counts() const { return counts_; }
-
-std::uint32_t KvLedger::free_blocks() const {
-  return pool_.free_blocks() + static_cast<std::uint32_t>(kept_.size());
-}
-
-std::uint32_t KvLedger::total_blocks() const { return static_cast<std::uint32_t>(states_.size()); }
 
 bool KvLedger::all_free() const { return leases_.empty() && free_blocks() == total_blocks(); }
 
@@ -173,13 +140,13 @@ KvLedger::Lease& KvLedger::grant(std::uint64_t request, std::uint32_t prompt_blo
   lease.prompt_blocks = prompt_blocks;
   lease.blocks.reserve(total_blocks_granted);
   lease.blocks.assign(shared.begin(), shared.end());
-  for (const BlockId block : shared) take_shared(block);
+  for (const BlockId block : shared) blocks_.take_shared(block);
   // The prompt first and by itself: its runs are what travels.
   const auto held = static_cast<std::uint32_t>(shared.size());
-  take_fresh(prompt_blocks - held, lease.blocks);
-  take_fresh(total_blocks_granted - prompt_blocks, lease.blocks);
+  blocks_.take_fresh(prompt_blocks - held, lease.blocks);
+  blocks_.take_fresh(total_blocks_granted - prompt_blocks, lease.blocks);
   for (std::size_t i = held; i < lease.blocks.size(); ++i) {
-    set_state(lease.blocks[i], state);
+    blocks_.set_state(lease.blocks[i], state);
     ++generations_[lease.blocks[i]];
   }
   lease.ticket = {id, generations_[lease.blocks.front()], lease_key(seed_, id)};
@@ -203,65 +170,21 @@ void KvLedger::revoke(Leases::iterator it) {
   Lease& lease = it->second;
   if (lease.writes == 0) {
     // The prompt's end first: of what is kept, that is found again least often.
-    for (auto block = lease.blocks.rbegin(); block != lease.blocks.rend(); ++block) free_block(*block);
+    for (auto block = lease.blocks.rbegin(); block != lease.blocks.rend(); ++block) blocks_.give_back(*block);
     leases_.erase(it);
     return;
   }
   lease.phase = Phase::kRevoked;
   std::vector<BlockId> held;
   for (const BlockId block : lease.blocks) {
-    if (states_[block] == BlockState::kReceiving) {
-      set_state(block, BlockState::kQuarantined);
+    if (blocks_.state(block) == BlockState::kReceiving) {
+      blocks_.set_state(block, BlockState::kQuarantined);
       held.push_back(block);
     } else {
-      free_block(block);
+      blocks_.give_back(block);
     }
   }
   lease.blocks = std::move(held);
-}
-
-void KvLedger::set_state(BlockId block, BlockState state) {
-  --counts_[index_of(states_[block])];
-  ++counts_[index_of(state)];
-  states_[block] = state;
-}
-
-void KvLedger::free_block(BlockId block) {
-  if (--uses_[block] > 0) return;  // another prompt begins alike
-  set_state(block, BlockState::kFree);
-  if (keep_[block]) {
-    kept_at_[block] = kept_.insert(kept_.end(), block);
-  } else {
-    pool_.give_back(block);
-  }
-}
-
-void KvLedger::keep(BlockId block) {
-  LYNX_CHECK(uses_[block] > 0, "only a block in use can be kept");
-  keep_[block] = true;
-}
-
-void KvLedger::take_shared(BlockId block) {
-  if (uses_[block]++ > 0) return;
-  auto& kept_at = kept_at_[block];
-  LYNX_CHECK(kept_at.has_value(), "a shared block is neither in use nor kept");
-  kept_.erase(*kept_at);
-  kept_at.reset();
-  set_state(block, BlockState::kActive);
-}
-
-void KvLedger::take_fresh(std::uint32_t count, std::vector<BlockId>& out) {
-  while (pool_.free_blocks() < count) {
-    const BlockId oldest = kept_.front();
-    kept_.pop_front();
-    kept_at_[oldest].reset();
-    keep_[oldest] = false;
-    on_reuse_(oldest);
-    pool_.give_back(oldest);
-  }
-  const std::size_t before = out.size();
-  pool_.take(count, out);
-  for (std::size_t i = before; i < out.size(); ++i) uses_[out[i]] = 1;
 }
 
 }  // namespace lynx

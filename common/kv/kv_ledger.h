@@ -13,7 +13,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,14 +23,10 @@
 
 #include "common/core/clock.h"
 #include "common/core/result.h"
-#include "common/kv/block_pool.h"
+#include "common/kv/block_account.h"
 #include "common/kv/page_layout.h"
 
 namespace lynx {
-
-enum class BlockState : std::uint8_t { kFree, kLeased, kReceiving, kActive, kQuarantined };
-inline constexpr std::size_t kBlockStates = 5;
-std::string_view to_string(BlockState state);
 
 struct LeaseTicket {             // what the holder shows with every write
   std::uint64_t id = 0;          // never used twice by one ledger
@@ -62,8 +57,8 @@ class KvLedger {
 
   // What this block holds is worth finding again: once free, it is handed out after every block that is not
   // kept, the one that was freed first before the others. on_reuse is called when it is.
-  void keep(BlockId block);
-  void on_reuse(std::function<void(BlockId)> told) { on_reuse_ = std::move(told); }
+  void keep(BlockId block) { blocks_.keep(block); }
+  void on_reuse(std::function<void(BlockId)> told) { blocks_.on_reuse(std::move(told)); }
 
   std::optional<LeaseView> find(std::uint64_t lease_id) const;
 
@@ -85,9 +80,9 @@ class KvLedger {
   // Releases every not-yet-active lease whose deadline has passed and returns their requests.
   std::vector<std::uint64_t> expire(Clock::time_point now);
 
-  std::array<std::uint32_t, kBlockStates> counts() const;
-  std::uint32_t free_blocks() const;
-  std::uint32_t total_blocks() const;
+  std::array<std::uint32_t, kBlockStates> counts() const { return blocks_.counts(); }
+  std::uint32_t free_blocks() const { return blocks_.free_blocks(); }
+  std::uint32_t total_blocks() const { return blocks_.total_blocks(); }
   bool all_free() const;
   std::uint64_t granted() const { return next_id_ - 1; }  // leases and allocations since the start
   std::size_t leases() const { return leases_.size(); }   // now, revoked ones with a write under way included
@@ -113,20 +108,9 @@ class KvLedger {
                BlockState state, std::span<const BlockId> shared = {});
   Status may_write(const LeaseTicket& ticket, Clock::time_point now) const;
   void revoke(Leases::iterator lease);
-  void set_state(BlockId block, BlockState state);
-  void free_block(BlockId block);
-  void take_shared(BlockId block);
-  void take_fresh(std::uint32_t count, std::vector<BlockId>& out);
 
-  BlockPool pool_;           // free and not kept
-  std::list<BlockId> kept_;  // free, with bytes worth keeping; the oldest first
-  std::vector<std::optional<std::list<BlockId>::iterator>> kept_at_;
-  std::vector<bool> keep_;           // goes there when it is free
-  std::vector<std::uint32_t> uses_;  // leases that hold the block
-  std::function<void(BlockId)> on_reuse_ = [](BlockId) {};
-  std::vector<BlockState> states_;
+  BlockAccount blocks_;
   std::vector<std::uint32_t> generations_;  // how often each block has been handed out
-  std::array<std::uint32_t, kBlockStates> counts_{};
   Leases leases_;
   std::uint64_t next_id_ = 1;
   std::uint64_t seed_;  // of the lease keys

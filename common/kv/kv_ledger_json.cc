@@ -18,7 +18,7 @@ std::string KvLedger::to_json(std::optional<Clock::time_point> now) const {
   std::string out = "{" + member("blocks", total_blocks()) + ",\"states\":{";
   for (std::size_t i = 0; i < kBlockStates; ++i) {
     if (i > 0) out += ',';
-    out += member(to_string(static_cast<BlockState>(i)), counts_[i]);
+    out += member(to_string(static_cast<BlockState>(i)), blocks_.counts()[i]);
   }
   out += "},\"leases\":[";
 
