@@ -207,6 +207,7 @@ void write_results(const ReplayConfig& config, const std::vector<RunView>& runs,
 int replay_command(const ReplayConfig& config) {
   const std::vector<ReplayConfig::Side> sides = config.sides();
   const bool together = config.together();
+  config.check_files();
   const Trace trace = config.load_trace();
   const PromptWriter writer = make_writer(config);
   const ReplayPlan plan = make_plan(config, trace);

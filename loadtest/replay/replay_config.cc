@@ -120,7 +120,20 @@ std::vector<SloTarget> ReplayConfig::slo_targets() const {
   return value_or_throw("slo", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
 }
 
+// Before a run that takes its time, not after it.
+void ReplayConfig::check_files() const {
+  for (const auto& [flag, path] :
+       {std::pair{"--result", result}, {"--html", html}, {"--markdown", markdown}}) {
+    if (path.empty()) continue;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    const std::string there = std::filesystem::exists(path) ? path : folder.empty() ? "." : folder.string();
+    if (::access(there.c_str(), W_OK) != 0 || std::filesystem::is_directory(path))
+      throw ConfigError(std::string(flag) + ": " + path + ": cannot be written");
+  }
+}
+
 WorkloadOptions ReplayConfig::workload_options() const {
+  if (context == 1) throw ConfigError("--context: a request has at least 2 tokens; 0 = no limit");
   WorkloadOptions out{.speedup = speedup,
                       .spread_within_tick = spread_within_tick,
                       .lengths = value_or_throw("lengths", parse_length_mode(lengths)),

@@ -192,6 +192,10 @@ TEST_F(ReplayCommands, WrongSettingsAreNamed) {
   EXPECT_NE(message([](auto& c) { c.trace = "/nowhere.csv"; }).find("/nowhere.csv"), std::string::npos);
   EXPECT_NE(message([&](auto& c) { c.trace = folder_.string(); }).find("no chunk-<client>-trace.csv"),
             std::string::npos);
+  EXPECT_NE(message([](auto& c) { c.context = 1; }).find("--context"), std::string::npos);
+  EXPECT_NE(message([&](auto& c) { c.result = path("no/folder/out.json"); }).find("--result"),
+            std::string::npos);
+  EXPECT_NE(message([&](auto& c) { c.html = folder_.string(); }).find("--html"), std::string::npos);
   EXPECT_NE(message([](auto& c) { c.topics = c.text = "file"; }).find("--topics"), std::string::npos);
   config_.topics = "/nowhere.json";
   EXPECT_THROW(replay_command(config_), std::runtime_error);
