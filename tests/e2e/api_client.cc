@@ -1,6 +1,7 @@
 #include "tests/e2e/api_client.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lynx::testing {
 namespace {
@@ -22,6 +23,15 @@ ApiReply call_once(std::uint16_t port, HttpCall call) {
   return reply;
 }
 
+void read_logprobs(StreamOutcome& outcome, const nlohmann::json& logprobs) {
+  if (!logprobs.contains("tokens")) return;
+  for (const auto& token : logprobs["tokens"]) outcome.tokens.push_back(token);
+  for (const auto& rivals : logprobs["top_logprobs"]) {
+    const bool two = rivals.is_object() && rivals.size() == 2;  // or two tokens of one text
+    outcome.margins.push_back(two ? std::abs(rivals.front().get<double>() - rivals.back().get<double>()) : 0);
+  }
+}
+
 void read_event(StreamOutcome& outcome, std::string_view data) {
   if (data == "[DONE]") {
     outcome.done = true;
@@ -39,9 +49,8 @@ void read_event(StreamOutcome& outcome, std::string_view data) {
   for (const auto& choice : event["choices"]) {
     if (choice.contains("text")) outcome.text += choice["text"].get<std::string>();
     if (choice.contains("delta")) outcome.text += choice["delta"].value("content", "");
-    if (choice.contains("logprobs") && choice["logprobs"].is_object() &&
-        choice["logprobs"].contains("tokens"))
-      for (const auto& token : choice["logprobs"]["tokens"]) outcome.tokens.push_back(token);
+    if (choice.contains("logprobs") && choice["logprobs"].is_object())
+      read_logprobs(outcome, choice["logprobs"]);
     if (choice.contains("finish_reason") && choice["finish_reason"].is_string())
       outcome.finish_reason = choice["finish_reason"];
   }

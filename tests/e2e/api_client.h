@@ -27,6 +27,7 @@ struct StreamOutcome {
   int status = 0;
   std::string text;
   std::vector<std::string> tokens;  // texts of the tokens, when the call asked for logprobs
+  std::vector<double> margins;      // nats between the two likeliest, where it asked for two of each
   std::string finish_reason;
   std::string error_message;   // of an error event or body
   int completion_tokens = -1;  // from the usage block, when there was one

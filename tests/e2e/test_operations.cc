@@ -11,6 +11,7 @@
 
 #include "tests/e2e/api_client.h"
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/resumed_stream.h"
 
 namespace lynx::testing {
 namespace {
@@ -50,21 +51,33 @@ TEST(Operations, ReadyMeansAPairIsThereAndLiveMeansTheLoopTurns) {
   EXPECT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
 }
 
+// Half of the streams keep all their experts and so hang on their prompt alone; the others are remapped.
 TEST(Operations, AStreamOutlivesItsDecodeWorker) {
   Cluster cluster({});
   StreamCall call;
   call.body = long_completion(300);
+  call.body["logprobs"] = kRivals;
+  std::vector<StreamCall> calls(8, call);
+  const auto exact = [](std::size_t i) { return i % 4 < 2; };  // on both workers
+  for (std::size_t i = 0; i < calls.size(); ++i) calls[i].body["lynx"]["exact"] = exact(i);
+  call.body["lynx"]["exact"] = true;
   const auto undisturbed = run_streams(cluster.api_port(), {call}).front();
   ASSERT_TRUE(undisturbed.finished_well()) << undisturbed.error_message;
 
-  std::vector<StreamCall> calls(4, call);
   const auto streams =
       run_streams(cluster.api_port(), calls,
                   {{milliseconds(150 * slowdown()), [&] { cluster.kill(cluster.decode(0)); }}});
-  for (const StreamOutcome& stream : streams) {
-    ASSERT_TRUE(stream.finished_well()) << stream.error_message;
-    EXPECT_EQ(stream.completion_tokens, 300);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    ASSERT_TRUE(streams[i].finished_well()) << streams[i].error_message;
+    EXPECT_EQ(streams[i].completion_tokens, 300);
+    if (exact(i)) {
+      EXPECT_TRUE(goes_on_as(undisturbed, streams[i])) << "stream " << i;
+    }
   }
+  EXPECT_GT(Cluster::metric(cluster.router(), "lynx_resumes_total") +
+                Cluster::metric(cluster.router(), "lynx_retries_total"),
+            0)
+      << "the kill hit nobody";
 }
 
 // Field report 18.
