@@ -98,6 +98,7 @@ struct Prefill {
   decodeIncarnation @8 :UInt64;
   kvAddress @9 :Data;
   countExperts @10 :Bool;  # HandedOver is to tell which experts the prompt uses
+  cacheSalt @11 :UInt64;   # prompts share KV with those of the same salt alone; 0 = with whatever has none
 }
 
 struct FirstToken {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "common/core/check.h"
 #include "common/core/log.h"
+#include "common/core/random.h"
 
 namespace lynx {
 namespace {
@@ -24,7 +24,7 @@ PrefillService::PrefillService(const PrefillSettings& settings, WorkerParts part
       parts_(std::move(parts)),
       transport_(transport),
       metrics_(metrics),
-      prefixes_(parts_.cache.layout().block_tokens) {
+      prefixes_(parts_.cache.layout().block_tokens, random64()) {
   parts_.ledger.on_reuse([this](BlockId block) { prefixes_.forget(block); });
 }
 
@@ -103,124 +103,6 @@ void PrefillService::forget(LinkId teller, proto::Gone::Reader gone) {
   transport_.forget(peer);
 }
 
-// The earliest deadline first. One that finds no room is passed by, for half of its time: then what comes
-// free is kept for it, or a stream of short prompts would take every block before there are enough.
-void PrefillService::pump_queue() {
-  const auto now = parts_.clock.now();
-  for (auto next = queue_.begin(); next != queue_.end();) {
-    const auto turn = *next;
-    Request& request = requests_.at(turn.second);
-    const auto patience = (request.deadline - request.arrived) / 2;
-    const bool passed_by = now < request.arrived + patience;
-    if (!find_room(turn.second, request) && !passed_by) return;
-    next = queue_.upper_bound(turn);  // its start may have ended others
-  }
-}
-
-// False: it waits on; what runs will free some.
-bool PrefillService::find_room(SequenceId id, Request& request) {
-  const PageLayout& layout = parts_.cache.layout();
-  const std::span<const BlockId> cached = cached_blocks(request);
-  const Result<LeaseTicket> ticket = parts_.ledger.allocate(id, layout.blocks_for(request.length), cached);
-  if (!ticket) return false;
-  request.cached = static_cast<std::uint32_t>(cached.size()) * layout.block_tokens;
-  request.known = {};
-  metrics_.looked_up(request.cached, request.length);
-  queue_.erase({request.deadline, id});
-  start(id, request, *ticket);
-  return true;
-}
-
-// The last token is computed in any case: its logits give the first token.
-std::span<const BlockId> PrefillService::cached_blocks(Request& request) const {
-  if (!settings_.prefix_cache) return {};
-  if (std::exchange(request.known_at, prefixes_.version()) != prefixes_.version())
-    request.known =
-        prefixes_.find(request.in.head.tokens, (request.length - 1) / parts_.cache.layout().block_tokens);
-  return request.known;
-}
-
-// Every layer of the prompt is computed.
-void PrefillService::remember(const Request& request) {
-  if (!settings_.prefix_cache) return;
-  prefixes_.add(request.tokens, request.blocks, [this](BlockId block) { parts_.ledger.keep(block); });
-}
-
-void PrefillService::start(SequenceId id, Request& request, const LeaseTicket& ticket) {
-  const auto view = parts_.ledger.find(ticket.id);
-  LYNX_CHECK(view.has_value(), "a lease just granted is there");
-  request.own_lease = ticket.id;
-  request.blocks.assign(view->blocks.begin(), view->blocks.end());
-  Sequence sequence;
-  sequence.id = id;
-  request.tokens = std::move(request.in.head.tokens);
-  sequence.tokens = request.tokens;
-  sequence.cached = request.cached;
-  sequence.prompt_tokens = request.length - request.in.head.generated;
-  sequence.blocks = request.blocks;
-  sequence.sampling = std::move(request.in.head.sampling);
-  sequence.deadline = request.deadline;
-  sequence.one_token = true;
-  if (request.in.count_experts) sequence.expert_counts = ExpertCounts(parts_.model);
-  request.in_engine = parts_.submit(AdmitSequence{std::move(sequence)});
-  if (!request.in_engine) fail(id, {ErrorCode::kUnavailable, "the engine takes no more sequences"});
-}
-
-void PrefillService::on_layer(const LayerDone& layer) {
-  for (const ChunkPart& part : *layer.parts) push_part(layer, part);
-}
-
-void PrefillService::push_part(const LayerDone& layer, const ChunkPart& part) {
-  const auto found = requests_.find(part.sequence);
-  if (found == requests_.end() || found->second.ended) return;
-  Request& request = found->second;
-  if (!request.started) request.started = layer.step_started;
-  const PageLayout& layout = parts_.cache.layout();
-  ChunkPart ready = part;
-  if (part.from == request.cached) ready.from = 0;  // what was cached leaves with the first chunk
-  std::vector<BlockRun> runs =
-      runs_completed_by(ready, layout.block_tokens, request.blocks, request.in.lease_blocks);
-  if (part.last && layer.layer + 1 == layout.layers) {
-    request.last_run = runs.back();  // the last chunk always completes a block: the prompt's last
-    runs.pop_back();
-  }
-  for (const BlockRun& run : runs) push_run(part.sequence, request, layer.layer, run, std::nullopt);
-}
-
-void PrefillService::push_run(SequenceId id, Request& request, std::uint32_t layer, const BlockRun& run,
-                              std::optional<SampledTokenData> first_token) {
-  const auto now = parts_.clock.now();
-  KvPush push;
-  push.peer = request.in.decode;
-  push.header.lease = request.in.lease;
-  push.header.kv_layout = parts_.cache.layout().fingerprint();
-  push.header.layer = layer;
-  push.header.first_block = run.target;
-  push.header.blocks = run.blocks;
-  push.header.first_token = std::move(first_token);
-  push.bytes = parts_.cache.run(layer, run.source, run.blocks);
-  push.deadline = std::min(request.deadline, now + settings_.push_timeout);
-  ++request.pushes_under_way;
-  const std::size_t number = request.timeline.posted(now);
-  transport_.push(std::move(push),
-                  [this, id, number](const Result<std::uint64_t>& bytes) { pushed(id, number, bytes); });
-}
-
-void PrefillService::pushed(SequenceId id, std::size_t push, const Result<std::uint64_t>& bytes) {
-  Request& request = requests_.at(id);  // it stays while pushes are under way
-  --request.pushes_under_way;
-  request.timeline.finished(push, parts_.clock.now());
-  if (bytes) {
-    request.bytes += *bytes;
-    metrics_.pushed(*bytes, transport_.transport_name());
-  } else if (!request.ended) {
-    parts_.metrics.transfer_failed(bytes.error().code);
-    fail(id, bytes.error());
-    return;
-  }
-  settle(id);
-}
-
 void PrefillService::on_step(StepDone step) {
   if (step.rows > 0) {
     const double duration = seconds(step.finished - step.started);
@@ -238,24 +120,6 @@ void PrefillService::on_step(StepDone step) {
       settle(end.sequence);
     }
   }
-}
-
-void PrefillService::first_token(const SequenceToken& token, const StepDone& step) {
-  const auto found = requests_.find(token.sequence);
-  if (found == requests_.end() || found->second.ended) return;
-  Request& request = found->second;
-  const Clock::time_point started = request.started.value_or(request.arrived);
-  const double queued = seconds(started - request.arrived);
-  const double computed = seconds(step.finished - started);
-  request.timeline.computed(step.finished);
-  request.expert_shares = token.expert_shares;
-  remember(request);
-  metrics_.computed(queued, computed);
-  capnp::MallocMessageBuilder message;
-  wire::write_first_token(message, {request.wire.request, token.token, queued, computed});
-  parts_.routers.send(request.wire.link, message);
-  LYNX_CHECK(request.last_run.has_value(), "the last layer is reported before its step is");
-  push_run(token.sequence, request, parts_.cache.layout().layers - 1, *request.last_run, token.token);
 }
 
 void PrefillService::on_tick() {

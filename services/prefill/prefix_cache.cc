@@ -5,24 +5,29 @@
 
 namespace lynx {
 
-// FNV-1a over the words: good enough to spread, equality decides.
+// Equality decides; this spreads.
 std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
-  std::uint64_t hash = 0xcbf29ce484222325ULL ^ key.parent;
-  for (const TokenId token : key.tokens) hash = (hash ^ token) * 0x100000001b3ULL;
-  return static_cast<std::size_t>(hash ^ (hash >> 32));
+  std::uint64_t hash = seed;
+  const auto mix = [&hash](std::uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 29U;
+  };
+  mix(key.parent);
+  mix(key.salt);
+  for (const TokenId token : key.tokens) mix(token);
+  return static_cast<std::size_t>(hash ^ (hash >> 32U));
 }
 
-PrefixCache::Key PrefixCache::key(std::uint64_t parent, std::span<const TokenId> tokens,
-                                  std::size_t index) const {
-  const auto block = tokens.subspan(index * block_tokens_, block_tokens_);
-  return {parent, {block.begin(), block.end()}};
+PrefixCache::Key PrefixCache::key(std::uint64_t parent, const Prompt& prompt, std::size_t index) const {
+  const auto block = prompt.tokens.subspan(index * block_tokens_, block_tokens_);
+  return {parent, prompt.salt, {block.begin(), block.end()}};
 }
 
-std::vector<BlockId> PrefixCache::find(std::span<const TokenId> tokens, std::size_t most) const {
+std::vector<BlockId> PrefixCache::find(const Prompt& prompt, std::size_t most) const {
   std::vector<BlockId> out;
   std::uint64_t parent = 0;
-  for (const std::size_t full = std::min(tokens.size() / block_tokens_, most); out.size() < full;) {
-    const auto at = entries_.find(key(parent, tokens, out.size()));
+  for (const std::size_t full = std::min(prompt.tokens.size() / block_tokens_, most); out.size() < full;) {
+    const auto at = entries_.find(key(parent, prompt, out.size()));
     if (at == entries_.end()) break;
     out.push_back(at->second.block);
     parent = at->second.serial;
@@ -30,11 +35,11 @@ std::vector<BlockId> PrefixCache::find(std::span<const TokenId> tokens, std::siz
   return out;
 }
 
-void PrefixCache::add(std::span<const TokenId> tokens, std::span<const BlockId> blocks,
+void PrefixCache::add(const Prompt& prompt, std::span<const BlockId> blocks,
                       const std::function<void(BlockId)>& keep) {
   std::uint64_t parent = 0;
-  for (std::size_t i = 0; i < tokens.size() / block_tokens_; ++i) {
-    Key wanted = key(parent, tokens, i);
+  for (std::size_t i = 0; i < prompt.tokens.size() / block_tokens_; ++i) {
+    Key wanted = key(parent, prompt, i);
     const auto [at, fresh] = entries_.try_emplace(wanted, Entry{next_serial_, blocks[i]});
     parent = at->second.serial;
     if (!fresh) continue;

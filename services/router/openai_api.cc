@@ -14,6 +14,7 @@ using nlohmann::json;
 constexpr std::int64_t kMaxTokens = 1 << 24;  // far above any context: the context check has the last word
 constexpr std::int64_t kMaxTopLogprobs = 20;
 constexpr std::size_t kMaxStopBytes = 1024;
+constexpr std::size_t kMaxCacheSaltBytes = 1024;
 constexpr std::size_t kMaxLogitBias = 1024;
 constexpr std::size_t kMaxMessages = 4096;
 
@@ -114,6 +115,9 @@ void read_stream(JsonFields& fields, ApiRequest& out) {
 
 void read_ours(JsonFields& fields, ApiRequest& out) {
   fields.text("slo_class", out.slo_class);
+  if (fields.text("cache_salt", out.cache_salt) &&
+      (out.cache_salt.empty() || out.cache_salt.size() > kMaxCacheSaltBytes))
+    fields.fail("cache_salt", "must have 1 to " + std::to_string(kMaxCacheSaltBytes) + " bytes");
   const json* lynx = fields.take("lynx");
   if (lynx == nullptr) return;
   if (!lynx->is_object()) return fields.fail("lynx", "must be an object");

@@ -42,7 +42,8 @@ struct ApiRequest {
   std::vector<std::string> stop;
   bool stream = false;
   bool include_usage = false;
-  std::string slo_class;  // empty = the default
+  std::string slo_class;   // empty = the default
+  std::string cache_salt;  // empty = none
 };
 
 struct ApiLimits {

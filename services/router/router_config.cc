@@ -59,6 +59,8 @@ void RouterConfig::describe(ConfigFields& f) {
   f.field("max_resumes", &max_resumes, "times a stream may go on elsewhere");
   f.field("reserve_timeout", &reserve_timeout, "longest wait for a decode worker's answer to Reserve");
   f.field("resume_wait", &resume_wait, "how long a broken stream waits for workers that fit");
+  f.section("prefix_cache");
+  f.field("scope", &prefix_cache_scope, "whose prompts share KV: key = of one API key, all = everybody's");
   f.section("limits");
   f.field("default_max_tokens", &default_max_tokens, "tokens to generate when a request names none");
   f.field("max_choices", &max_choices, "most choices of one request: prompts x n");
@@ -89,6 +91,8 @@ void RouterConfig::validate() const {
         "must be from 1 to 16");
   check(reserve_timeout.count() > 0, "routing.reserve_timeout", "must be above 0");
   check(heartbeat_timeout.count() > 0, "control.heartbeat_timeout", "must be above 0");
+  check(prefix_cache_scope == "key" || prefix_cache_scope == "all", "prefix_cache.scope",
+        "'" + prefix_cache_scope + "' is not one of key, all");
   check(default_max_tokens > 0, "limits.default_max_tokens", "must be above 0");
   check(max_choices > 0 && max_choices <= 1024, "limits.max_choices", "must be from 1 to 1024");
   for (const auto& slo_class : slo_classes) check_class(slo_class, max_choices);

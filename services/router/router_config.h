@@ -46,6 +46,8 @@ struct RouterConfig {
   ms heartbeat_timeout{3000};
   ms resume_wait{10'000};
 
+  std::string prefix_cache_scope = "key";
+
   std::uint32_t default_max_tokens = 256;
   std::uint32_t max_choices = 16;
 
@@ -61,6 +63,7 @@ struct RouterConfig {
 
   std::string served_model() const;
   std::size_t default_slo_index() const;
+  bool scopes_cache_by_key() const { return prefix_cache_scope == "key" && !api_keys_file.empty(); }
   DispatchConfig dispatch() const;  // after validate()
   HttpServerConfig http() const;
 };

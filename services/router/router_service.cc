@@ -1,10 +1,10 @@
 #include "services/router/router_service.h"
 
 #include <ctime>
-#include <random>
 #include <utility>
 
 #include "common/core/log.h"
+#include "common/core/random.h"
 #include "common/core/version.h"
 #include "services/router/http_replies.h"
 #include "services/router/json_text.h"
@@ -17,11 +17,6 @@ namespace {
 constexpr std::chrono::milliseconds kTick{5};
 constexpr std::chrono::milliseconds kFlush{
     100};  // for the last replies to leave after the last call has ended
-
-std::uint64_t random64() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 std::uint64_t unix_seconds() { return static_cast<std::uint64_t>(std::time(nullptr)); }
 
@@ -54,6 +49,7 @@ RouterService::RouterService(EventLoop& loop, const RouterConfig& config, Tokeni
       tokenizer_(std::move(tokenizer)),
       prompts_(tokenizer_, std::move(chat)),
       keys_(load_keys(config.api_keys_file)),
+      cache_scope_(cluster_secret(config), config.scopes_cache_by_key()),
       limits_{config.max_choices, ApiLimits{}.max_stops, tokenizer_.vocab_size()},
       started_(unix_seconds()),
       registry_({{"model", model_}}),
@@ -146,6 +142,8 @@ std::optional<ApiError> RouterService::accept(ApiKind kind, const HttpRequest& r
   std::vector<SequenceSpec> sequences;
   if (auto error = build_sequences(parsed, prompts, defaults, config_.slo_classes[*slo], *slo, sequences))
     return error;
+  const std::uint64_t cache_salt = cache_scope_.of(request.header("authorization"), parsed.cache_salt);
+  for (SequenceSpec& sequence : sequences) sequence.cache_salt = cache_salt;
   launch(parsed, std::move(sequences), responder);
   return std::nullopt;
 }

@@ -14,6 +14,7 @@
 #include "common/text/tokenizer.h"
 #include "services/router/api_call.h"
 #include "services/router/api_keys.h"
+#include "services/router/cache_scope.h"
 #include "services/router/control_server.h"
 #include "services/router/overview.h"
 #include "services/router/prompt_builder.h"
@@ -57,6 +58,7 @@ class RouterService {
   const Tokenizer tokenizer_;
   const PromptBuilder prompts_;
   const ApiKeys keys_;
+  const CacheScope cache_scope_;
   const ApiLimits limits_;
   const std::uint64_t started_;  // Unix seconds
   SteadyClock clock_;

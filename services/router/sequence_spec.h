@@ -36,7 +36,8 @@ struct SamplingSettings {
 struct SequenceSpec {
   std::vector<TokenId> prompt;
   SamplingSettings sampling;
-  std::size_t slo_class = 0;  // index into the configured classes
+  std::size_t slo_class = 0;     // index into the configured classes
+  std::uint64_t cache_salt = 0;  // see cache_scope.h
   Clock::time_point arrival;
   Clock::time_point deadline;
 

@@ -70,6 +70,7 @@ void write_prefill(capnp::MessageBuilder& message, const AttemptHead& head, prot
   prefill.setLease(lease);
   prefill.setDecodeWorker(decode.name.c_str());
   prefill.setCountExperts(count_experts);
+  prefill.setCacheSalt(head.spec.cache_salt);
   prefill.setDecodeIncarnation(decode.incarnation);
   prefill.setKvAddress(capnp::Data::Reader(decode.kv_address.data(), decode.kv_address.size()));
 }

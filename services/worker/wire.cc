@@ -104,6 +104,7 @@ Result<PrefillRequest> read_prefill(proto::Prefill::Reader in) {
     out.decode = {in.getDecodeWorker().cStr(), in.getDecodeIncarnation(),
                   std::string(address.begin(), address.end())};
     out.count_experts = in.getCountExperts();
+    out.cache_salt = in.getCacheSalt();
     return out;
   });
 }

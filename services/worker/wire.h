@@ -35,6 +35,7 @@ struct PrefillRequest {
   std::vector<BlockId> lease_blocks;  // on the decode worker, in order of position
   KvPeer decode;
   bool count_experts = false;
+  std::uint64_t cache_salt = 0;
 };
 
 Result<Request> read_reserve(proto::Reserve::Reader in);

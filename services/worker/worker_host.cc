@@ -1,10 +1,10 @@
 #include "services/worker/worker_host.h"
 
 #include <cstdlib>
-#include <random>
 #include <utility>
 
 #include "common/core/log.h"
+#include "common/core/random.h"
 
 namespace lynx {
 namespace {
@@ -20,11 +20,6 @@ constexpr std::chrono::milliseconds kLastWords{
 std::uint64_t new_incarnation() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
-std::uint64_t random64() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
 }
 
 HttpServerConfig http_config(const WorkerConfig& config) {

@@ -11,10 +11,13 @@ using Blocks = std::vector<BlockId>;
 using Tokens = std::vector<TokenId>;
 
 struct Index {
-  void add(const Tokens& tokens, const Blocks& blocks) {
-    cache.add(tokens, blocks, [this](BlockId block) { kept.push_back(block); });
+  void add(const Tokens& tokens, const Blocks& blocks, std::uint64_t salt = 0) {
+    cache.add({salt, tokens}, blocks, [this](BlockId block) { kept.push_back(block); });
   }
-  PrefixCache cache{2};
+  Blocks find(const Tokens& tokens, std::size_t most, std::uint64_t salt = 0) const {
+    return cache.find({salt, tokens}, most);
+  }
+  PrefixCache cache{2, 0x5EED};
   Blocks kept;
 };
 
@@ -22,11 +25,11 @@ TEST(PrefixCache, FindsTheLongestBeginningOfFullBlocks) {
   Index index;
   index.add({1, 2, 3, 4, 5}, {10, 11, 12});
   EXPECT_EQ(index.kept, (Blocks{10, 11})) << "the last block is not full";
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 3, 4, 9, 9}, 9), (Blocks{10, 11}));
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 3, 4}, 1), (Blocks{10}));
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 3, 9}, 9), (Blocks{10}));
-  EXPECT_EQ(index.cache.find(Tokens{3, 4, 1, 2}, 9), Blocks{}) << "the same tokens elsewhere are other KV";
-  EXPECT_EQ(index.cache.find(Tokens{1}, 9), Blocks{});
+  EXPECT_EQ(index.find({1, 2, 3, 4, 9, 9}, 9), (Blocks{10, 11}));
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 1), (Blocks{10}));
+  EXPECT_EQ(index.find({1, 2, 3, 9}, 9), (Blocks{10}));
+  EXPECT_EQ(index.find({3, 4, 1, 2}, 9), Blocks{}) << "the same tokens elsewhere are other KV";
+  EXPECT_EQ(index.find({1}, 9), Blocks{});
 }
 
 TEST(PrefixCache, TheFirstToComputeABlockIsTheOneThatIsFound) {
@@ -34,7 +37,7 @@ TEST(PrefixCache, TheFirstToComputeABlockIsTheOneThatIsFound) {
   index.add({1, 2, 3, 4}, {10, 11});
   index.add({1, 2, 5, 6}, {20, 21});
   EXPECT_EQ(index.kept, (Blocks{10, 11, 21}));
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 5, 6}, 9), (Blocks{10, 21}));
+  EXPECT_EQ(index.find({1, 2, 5, 6}, 9), (Blocks{10, 21}));
 }
 
 TEST(PrefixCache, WhatHungOnAForgottenBlockIsNotFoundAgain) {
@@ -42,12 +45,23 @@ TEST(PrefixCache, WhatHungOnAForgottenBlockIsNotFoundAgain) {
   index.add({1, 2, 3, 4}, {10, 11});
   index.cache.forget(10);
   index.cache.forget(10);
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 3, 4}, 9), Blocks{});
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9), Blocks{});
   index.add({1, 2}, {30});
-  EXPECT_EQ(index.cache.find(Tokens{1, 2, 3, 4}, 9), (Blocks{30}));
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9), (Blocks{30}));
   index.cache.forget(11);
   index.cache.forget(30);
   EXPECT_EQ(index.cache.size(), 0U);
+}
+
+TEST(PrefixCache, PromptsOfTwoSaltsNeverMeet) {
+  Index index;
+  index.add({1, 2, 3, 4}, {10, 11}, 1);
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9), Blocks{});
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9, 2), Blocks{});
+  index.add({1, 2, 3, 4}, {20, 21}, 2);
+  EXPECT_EQ(index.kept, (Blocks{10, 11, 20, 21})) << "each has blocks of its own";
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9, 1), (Blocks{10, 11}));
+  EXPECT_EQ(index.find({1, 2, 3, 4}, 9, 2), (Blocks{20, 21}));
 }
 
 Ask ask(std::uint64_t request, std::uint32_t shared, std::uint32_t own) {
@@ -83,6 +97,28 @@ TEST(PrefixReuse, APromptThatBeginsAlikeComputesOnlyItsRest) {
             std::uint64_t{layout.layers} * 12 * layout.block_bytes())
       << "the decode worker gets every block";
   EXPECT_TRUE(bench.all_free());
+}
+
+// What another tenant has asked must not show in the time of an answer.
+TEST(PrefixReuse, APromptOfAnotherSaltIsComputedWhole) {
+  PairBench bench;
+  std::uint64_t request = 0;
+  const auto hits_after = [&](std::uint64_t salt) {
+    Ask prompt = ask(1, 40, 5);
+    prompt.wire.request = ++request;
+    prompt.cache_salt = salt;
+    bench.start(prompt);
+    bench.run();
+    EXPECT_EQ(bench.generated(prompt.wire), generated_alone(prompt));
+    for (const int tokens : {0, 44, 88})
+      if (counted(bench, "hit", tokens)) return tokens;
+    return -1;
+  };
+  EXPECT_EQ(hits_after(5), 0);
+  EXPECT_EQ(hits_after(6), 0);
+  EXPECT_EQ(hits_after(0), 0);
+  EXPECT_EQ(hits_after(5), 44);
+  EXPECT_EQ(hits_after(6), 88);
 }
 
 TEST(PrefixReuse, TheSamePromptComputesItsLastTokenAgain) {

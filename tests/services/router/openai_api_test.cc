@@ -28,7 +28,7 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
     "min_p": 0.05, "seed": -3, "stop": ["a", "b"], "n": 2, "logprobs": 3, "presence_penalty": 0.1,
     "frequency_penalty": -0.2, "repetition_penalty": 1.1, "logit_bias": {"5": -100, "257": 2.5}, "ignore_eos": true,
     "stream": true, "stream_options": {"include_usage": true}, "user": "u", "lynx": {"exact": true, "receipt": true},
-    "slo_class": "batch", "echo": false, "best_of": 1, "suffix": null})");
+    "slo_class": "batch", "cache_salt": "s", "echo": false, "best_of": 1, "suffix": null})");
   EXPECT_EQ(request.model, "m");
   ASSERT_EQ(request.prompts.size(), 1U);
   EXPECT_EQ(std::get<std::string>(request.prompts[0]), "hello");
@@ -55,6 +55,7 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
   EXPECT_TRUE(sampling.exact);
   EXPECT_TRUE(sampling.receipt);
   EXPECT_EQ(request.slo_class, "batch");
+  EXPECT_EQ(request.cache_salt, "s");
 }
 
 TEST(OpenAiApi, DefaultsAreThoseOfTheApi) {
@@ -95,6 +96,8 @@ struct BadBody {
   const char* body;
   const char* param;  // the field that the error must name
 };
+
+const std::string kLongSalt = R"({"prompt": "x", "cache_salt": ")" + std::string(1025, 's') + "\"}";
 
 class OpenAiApiRefuses : public ::testing::TestWithParam<BadBody> {};
 
@@ -178,6 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadBody{kText, R"({"prompt": "x", "lynx": {"receipt": 1}})", "lynx.receipt"},
         BadBody{kText, R"({"prompt": "x", "stream": true, "lynx": {"receipt": true}})", "lynx.receipt"},
         BadBody{kText, R"({"prompt": "x", "slo_class": 1})", "slo_class"},
+        BadBody{kText, R"({"prompt": "x", "cache_salt": 1})", "cache_salt"},
+        BadBody{kText, R"({"prompt": "x", "cache_salt": ""})", "cache_salt"},
+        BadBody{kText, kLongSalt.c_str(), "cache_salt"},
         BadBody{kText, R"({"prompt": "x", "model": 1})", "model"},
         BadBody{kText, R"({"prompt": "x", "echo": true})", "echo"},
         BadBody{kText, R"({"prompt": "x", "suffix": "y"})", "suffix"},

@@ -42,6 +42,7 @@ TEST(RouterConfig, RefusesWhatCannotWork) {
   expect_refused("routing: {policy: random}", "routing.policy");
   expect_refused("routing: {prefill_slots: 0}", "routing.prefill_slots");
   expect_refused("routing: {decode_overcommit: 0.5}", "routing.decode_overcommit");
+  expect_refused("prefix_cache: {scope: tenant}", "prefix_cache.scope");
   expect_refused("slo: {default_class: gold}", "slo.default_class");
   expect_refused("slo: {batch: {deadline: 0ms}}", "slo.batch.deadline");
   expect_refused("slo: {batch: {queue_limit: 1}}", "slo.batch.queue_limit");

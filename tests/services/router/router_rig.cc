@@ -59,6 +59,17 @@ std::string ApiExchange::error_code() const {
   return last.contains("error") ? last["error"].value("code", "") : "";
 }
 
+nlohmann::json hello(int max_tokens, bool stream) {
+  return {{"prompt", "hello"}, {"max_tokens", max_tokens}, {"stream", stream}};
+}
+
+nlohmann::json hello_with_receipt(int max_tokens, bool stream) {
+  nlohmann::json request = hello(max_tokens, stream);
+  request["lynx"] = {{"receipt", true}};
+  if (stream) request["stream_options"] = {{"include_usage", true}};
+  return request;
+}
+
 RouterRig::RouterRig(const std::function<void(RouterConfig&)>& change)
     : router(std::make_unique<RouterService>(loop, rig_config(change),
                                              Tokenizer::from_json(byte_tokenizer_json(), "bytes"),

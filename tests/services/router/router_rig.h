@@ -35,6 +35,10 @@ struct ApiExchange {
   std::string error_code() const;  // of the body or of the last event
 };
 
+// A completion of the prompt "hello"; and one whose usage has a receipt.
+nlohmann::json hello(int max_tokens, bool stream = false);
+nlohmann::json hello_with_receipt(int max_tokens, bool stream);
+
 class RouterRig {
  public:
   explicit RouterRig(const std::function<void(RouterConfig&)>& change = nullptr);

@@ -96,6 +96,7 @@ void PairBench::prefill(const Ask& ask, const HeardLease& heard) {
   auto blocks = lease.initBlocks(static_cast<unsigned>(heard.blocks.size()));
   for (unsigned i = 0; i < blocks.size(); ++i) blocks.set(i, heard.blocks[i]);
   out.setCountExperts(ask.count_experts);
+  out.setCacheSalt(ask.cache_salt);
   out.setDecodeWorker("decode-0");
   out.setDecodeIncarnation(kIncarnation);
   const std::string address = decode_transport ? decode_transport->address() : "nowhere";

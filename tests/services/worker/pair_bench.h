@@ -54,6 +54,7 @@ struct Ask {
   }();
   std::uint32_t deadline_ms = 10'000;
   bool count_experts = false;
+  std::uint64_t cache_salt = 0;
 };
 
 class PairBench {
