@@ -1,5 +1,5 @@
 """Every case of cases/: lints, renders alike with helm 3 and 4, equals its snapshot, and fits the Kubernetes schemas and
-the published shapes of the custom resources."""
+the published shapes of the custom resources. Field report 20: a list typed as an object, a field that is not one."""
 import functools
 import json
 

@@ -1,4 +1,5 @@
-"""The dashboards: against their generator, and what may be said of a query without running it."""
+"""The dashboards: against their generator, and what may be said of a query without running it.
+Field report 19: no counter since birth."""
 import json
 import pathlib
 import re

@@ -247,6 +247,7 @@ TEST_F(OverlappingEngine, GeneratesWhatAPlainOneDoes) {
   EXPECT_EQ(tokens[0], tokens[1]);
 }
 
+// Field report 15.
 TEST_F(OverlappingEngine, LaunchesTheNextStepBeforeItEmits) {
   FakeModelOptions o = options();
   std::size_t launches = 0;

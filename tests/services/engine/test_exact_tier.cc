@@ -51,6 +51,7 @@ class ExactTier : public ::testing::TestWithParam<PolicyKind> {
   std::vector<MonolithRequest> requests_;
 };
 
+// Field report 14.
 TEST_P(ExactTier, AHundredRequestsInRandomCompanyGetTheTokensOfARunAlone) {
   const auto together = run(requests_, policy(), 16);
   std::size_t company_differs = 0;

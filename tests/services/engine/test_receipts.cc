@@ -76,6 +76,7 @@ std::vector<Sequence> company() {
   return out;
 }
 
+// Field report 14.
 TEST_F(Receipts, AddUpToThePlansOfTheStep) {
   for (const RoutePolicy& policy : {RoutePolicy{.kind = PolicyKind::kLynx, .window = 0.05F},
                                     RoutePolicy{.kind = PolicyKind::kOea, .keep = 1},
