@@ -35,15 +35,6 @@ void check_driver() {
            version_text(runtime / 1000 * 1000) + " or newer");
 }
 
-void check_capability(const GpuInfo& gpu) {
-  const std::string is =
-      " and this is a " + gpu.name + " (" + std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + ")";
-  if (gpu.major < 8) refuse("a GPU needs compute capability 8.0 or newer" + is);
-  if (!has_portable_code())
-    refuse("this build has code for compute capability " LYNX_CUDA_ARCHITECTURES + is +
-           ": build with LYNX_CUDA_ARCHITECTURES for it");
-}
-
 }  // namespace
 
 void check(cudaError_t status, const char* call) {
@@ -52,6 +43,15 @@ void check(cudaError_t status, const char* call) {
   const std::string text = std::string(call) + ": " + cudaGetErrorString(status);
   if (passing(status)) throw std::runtime_error(text);
   throw DeviceLost("the GPU failed in " + text);
+}
+
+std::string capability_fault(const GpuInfo& gpu, bool has_code) {
+  const std::string is =
+      " and this is a " + gpu.name + " (" + std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + ")";
+  if (gpu.major < 8) return "a GPU needs compute capability 8.0 or newer" + is;
+  if (has_code) return {};
+  return "this build has code for compute capability " LYNX_CUDA_ARCHITECTURES + is +
+         ": build with LYNX_CUDA_ARCHITECTURES for it";
 }
 
 GpuInfo open_gpu() {
@@ -72,7 +72,7 @@ GpuInfo open_gpu() {
   info.major = properties.major;
   info.minor = properties.minor;
   info.multiprocessors = properties.multiProcessorCount;
-  check_capability(info);
+  if (const std::string fault = capability_fault(info, has_portable_code()); !fault.empty()) refuse(fault);
   info.kernels = kernels_of_device();
   std::size_t free = 0;
   std::size_t total = 0;

@@ -34,6 +34,10 @@ struct GpuInfo {
 // build has no code for or that cannot be used.
 GpuInfo open_gpu();
 
+// Why a GPU of that compute capability is not taken, or empty. has_code: this build's plain kernels run on
+// it.
+std::string capability_fault(const GpuInfo& gpu, bool has_code);
+
 template <typename Handle, cudaError_t (*Destroy)(Handle)>
 class Owned {
  public:
