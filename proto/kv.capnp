@@ -18,6 +18,8 @@ struct KvPush {  # prefill -> decode; the payload is the bytes of the blocks of 
   checksum @9 :UInt64;      # 0 = not computed
   last @10 :Bool;           # no push of this lease comes after this one was *posted* (others may still be under way)
   firstToken @11 :Types.SampledToken;  # with last
+  readBefore @12 :UInt64;   # ns of the sending host's monotonic clock: later the bytes are somebody else's; 0 = no limit
+  host @13 :UInt64;         # whose clock that is: for anybody on another host it means nothing
 }
 
 struct KvAck {  # decode -> prefill

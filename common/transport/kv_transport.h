@@ -46,7 +46,7 @@ struct KvPushHeader {
 struct KvPush {
   KvPeer peer;
   KvPushHeader header;
-  std::span<const std::byte> bytes;  // must stay valid and unchanged until done()
+  std::span<const std::byte> bytes;  // must stay valid and unchanged until done(); where: see the transport
   Clock::time_point deadline;
 };
 

@@ -72,6 +72,8 @@ Result<Push> read_push(proto::KvPush::Reader in) {
   push.push_id = in.getPushId();
   push.incarnation = in.getIncarnation();
   push.checksum = in.getChecksum();
+  push.read_before = in.getReadBefore();
+  push.host = in.getHost();
   KvPushHeader& header = push.header;
   header.lease = {in.getLease(), in.getGeneration(), in.getKey()};
   header.kv_layout = in.getKvLayout();
@@ -120,6 +122,8 @@ Words encode(const Push& push) {
   out.setFirstBlock(header.first_block);
   out.setBlocks(header.blocks);
   out.setChecksum(push.checksum);
+  out.setReadBefore(push.read_before);
+  out.setHost(push.host);
   out.setLast(header.first_token.has_value());
   if (header.first_token) write_token(*header.first_token, out.initFirstToken());
   return flat(message);

@@ -29,8 +29,8 @@ bool finished(const std::unique_ptr<UcxPush>& push) { return push->terminal && p
 
 }  // namespace
 
-UcxConnection::UcxConnection(const UcxWorker& worker, const UcxConfig& config, KvPeer peer)
-    : worker_(worker), config_(config), peer_(std::move(peer)) {}
+UcxConnection::UcxConnection(const UcxWorker& worker, const UcxConfig& config, KvPeer peer, KvMemory memory)
+    : worker_(worker), config_(config), peer_(std::move(peer)), memory_(memory) {}
 
 UcxConnection::~UcxConnection() = default;
 
@@ -44,6 +44,7 @@ bool UcxConnection::acknowledge(const kv_wire::Ack& ack) {
       std::find_if(posted_.begin(), posted_.end(), [&](const auto& push) { return push->id == ack.push_id; });
   if (it == posted_.end()) return false;
   UcxPush& push = **it;
+  push.answered = true;
   if (!ack.verdict) {
     settle(push, ack.verdict.error());
     return true;
@@ -70,13 +71,15 @@ void UcxConnection::step(Clock::time_point now, Finished& out) {
 
   const auto first_finished =
       std::stable_partition(posted_.begin(), posted_.end(), [](const auto& push) { return !finished(push); });
-  std::move(first_finished, posted_.end(), std::back_inserter(finished_));
+  for (auto it = first_finished; it != posted_.end(); ++it)
+    (memory_ == KvMemory::kDevice && !(*it)->answered ? lent_ : finished_).push_back(std::move(*it));
   posted_.erase(first_finished, posted_.end());
 
   if (endpoint_ && posted_.empty() && endpoint_->closed()) endpoint_.reset();
   post_waiting();
   std::move(finished_.begin(), finished_.end(), std::back_inserter(out));
   finished_.clear();
+  end_loans(now, out);
 }
 
 bool UcxConnection::drained() const {
@@ -107,7 +110,7 @@ void UcxConnection::post(UcxPush& push) {
   params.flags = UCP_AM_SEND_FLAG_REPLY;
   params.cb.send = on_sent;
   params.user_data = &push;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  params.memory_type = ucx_memory_type(memory_);
   const auto header = kv_wire::bytes_of(push.header);
   void* request = ucp_am_send_nbx(endpoint_->get(), kUcxPush, header.data(), header.size(),
                                   push.push.bytes.data(), push.push.bytes.size(), &params);
@@ -176,6 +179,14 @@ void UcxConnection::leave_stuck(Clock::time_point now) {
   }
   if (std::erase(posted_, nullptr) > 0)
     log::warn("UCX does not let go of {} KV pushes to {}: leaving them behind", left_.size(), peer_.worker);
+}
+
+// What the peer may still be reading is the owner's again when it no longer counts.
+void UcxConnection::end_loans(Clock::time_point now, Finished& out) {
+  const auto over = std::stable_partition(lent_.begin(), lent_.end(),
+                                          [now](const auto& push) { return push->push.deadline > now; });
+  std::move(over, lent_.end(), std::back_inserter(out));
+  lent_.erase(over, lent_.end());
 }
 
 void UcxConnection::learn_transport() {

@@ -4,8 +4,9 @@
 //   waiting -> posted -> (UCX terminal and acknowledged) -> finished
 //
 // A connection is lost as a whole: peer gone, a deadline passed, or forgotten. Then it is closed by force,
-// every push fails, and each is handed out only when UCX holds nothing of it any more, so its bytes are the
-// owner's again. A push that comes meanwhile waits for the close to end and opens a fresh endpoint.
+// every push fails, and each is handed out only when UCX holds nothing of it any more and it is lent to
+// nobody (kv_loan.h), so its bytes are the owner's again. A push that comes meanwhile waits for the close to
+// end and opens a fresh endpoint.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -31,6 +32,7 @@ struct UcxPush {
   KvTransport::Done done;
   kv_wire::Words header;
   bool terminal = true;                          // UCX holds neither header nor bytes
+  bool answered = false;                         // by the peer
   std::optional<Result<std::uint64_t>> outcome;  // the first one counts
 };
 
@@ -38,7 +40,7 @@ class UcxConnection {
  public:
   using Finished = std::vector<std::unique_ptr<UcxPush>>;
 
-  UcxConnection(const UcxWorker& worker, const UcxConfig& config, KvPeer peer);
+  UcxConnection(const UcxWorker& worker, const UcxConfig& config, KvPeer peer, KvMemory memory);
   ~UcxConnection();
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
@@ -48,9 +50,11 @@ class UcxConnection {
   bool acknowledge(const kv_wire::Ack& ack);  // false: none of ours
   void abandon(const Error& why);             // every push fails, the endpoint closes
   void step(Clock::time_point now, Finished& finished);
+  void end_loans(Clock::time_point now, Finished& finished);  // those that are over by now
   bool has_finished() const { return !finished_.empty(); }
   bool idle() const {
-    return posted_.empty() && waiting_.empty() && finished_.empty() && left_.empty() && endpoint_ == nullptr;
+    return posted_.empty() && waiting_.empty() && finished_.empty() && left_.empty() && lent_.empty() &&
+           endpoint_ == nullptr;
   }
   bool drained() const;  // closed, and UCX holds nothing of any push
   void release_endpoint() { endpoint_.reset(); }
@@ -69,11 +73,13 @@ class UcxConnection {
   const UcxWorker& worker_;
   const UcxConfig& config_;
   KvPeer peer_;
+  const KvMemory memory_;  // of every push
   std::unique_ptr<UcxEndpoint> endpoint_;
   std::deque<std::unique_ptr<UcxPush>> waiting_;
   std::vector<std::unique_ptr<UcxPush>>
       posted_;                                  // at most max_in_flight, plus those that a close is draining
   std::vector<std::unique_ptr<UcxPush>> left_;  // shells that UCX still points to, see leave_stuck
+  std::vector<std::unique_ptr<UcxPush>> lent_;  // over, but for their deadlines: see kv_loan.h
   Finished finished_;
   Clock::time_point next_deadline_check_{};
   std::optional<Clock::time_point> closing_since_;

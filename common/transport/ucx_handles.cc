@@ -19,18 +19,31 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Why each: ucx_transport.h. UCX finds a transport's own setting without the transport's prefix (1.13).
-Settings settings_for(const UcxConfig& config) {
+// Up to 1.13 UCX finds a transport's own setting without the transport's prefix, later with it.
+const char* tcp_segment_setting() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return major == 1 && minor <= 13 ? "RX_SEG_SIZE" : "TCP_RX_SEG_SIZE";
+}
+
+// Why each: ucx_transport.h.
+Settings settings_for(const UcxConfig& config, KvMemory memory) {
+  const bool device = memory == KvMemory::kDevice;
+  const std::string between_devices = device ? ",cuda" : "";
+  const char* scheme = device ? "get_zcopy" : "am";
   Settings settings{{"KEEPALIVE_INTERVAL", std::to_string(config.keepalive.count()) + "ms"},
                     {"RNDV_THRESH", std::to_string(config.rndv_threshold)}};
   if (!config.net_devices.empty()) settings.emplace_back("NET_DEVICES", config.net_devices);
   if (config.transport == "auto") settings.emplace_back("TLS", "^sm");
-  if (config.transport == "rdma") settings.emplace_back("TLS", "rc,dc,ud");
-  if (config.transport == "tcp") settings.insert(settings.end(), {{"TLS", "tcp"}, {"RNDV_SCHEME", "am"}});
+  if (config.transport == "rdma") settings.emplace_back("TLS", "rc,dc,ud" + between_devices);
+  if (config.transport == "tcp") settings.emplace_back("TLS", "tcp" + between_devices);
   if (config.transport == "shm")
-    settings.insert(settings.end(), {{"TLS", "posix"}, {"RNDV_SCHEME", "am"}, {"MM_ERROR_HANDLING", "y"}});
+    settings.insert(settings.end(), {{"TLS", "posix" + between_devices}, {"MM_ERROR_HANDLING", "y"}});
+  if (device || config.transport == "tcp" || config.transport == "shm")
+    settings.emplace_back("RNDV_SCHEME", scheme);
   // TCP fragments: a quarter faster than with the default of 64K; still larger ones lose it again.
-  if (config.transport == "tcp" || config.transport == "auto") settings.emplace_back("RX_SEG_SIZE", "128K");
+  if (config.transport == "tcp" || config.transport == "auto")
+    settings.emplace_back(tcp_segment_setting(), "128K");
   return settings;
 }
 
@@ -63,10 +76,14 @@ Error ucx_error(ErrorCode code, const std::string& what, ucs_status_t status) {
   return {code, what + ": " + ucs_status_string(status)};
 }
 
-UcxContext::UcxContext(const UcxConfig& config) {
+ucs_memory_type_t ucx_memory_type(KvMemory memory) {
+  return memory == KvMemory::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+UcxContext::UcxContext(const UcxConfig& config, KvMemory memory) {
   config.validate();
   forward_ucx_log();
-  const auto settings = read_config(settings_for(config));
+  const auto settings = read_config(settings_for(config, memory));
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -103,7 +120,7 @@ void UcxWorker::on_message(unsigned id, ucp_am_recv_callback_t handler, void* ar
   params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   params.id = id;
-  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
   params.cb = handler;
   params.arg = arg;
   if (const auto status = ucp_worker_set_am_recv_handler(worker_.get(), &params); status != UCS_OK)

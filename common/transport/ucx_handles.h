@@ -11,15 +11,17 @@
 #include <string>
 
 #include "common/core/result.h"
+#include "common/kv/kv_memory.h"
 #include "common/transport/ucx_config.h"
 
 namespace lynx {
 
 Error ucx_error(ErrorCode code, const std::string& what, ucs_status_t status);
+ucs_memory_type_t ucx_memory_type(KvMemory memory);
 
 class UcxContext {
  public:
-  explicit UcxContext(const UcxConfig& config);
+  UcxContext(const UcxConfig& config, KvMemory memory);
   ucp_context_h get() const { return context_.get(); }
 
  private:
@@ -37,7 +39,8 @@ class UcxWorker {
   std::size_t max_header() const { return max_header_; }  // bytes of an active message's header
   int event_fd() const { return event_fd_; }
 
-  // handler(arg, ...) for active messages of this id, always called from ucp_worker_progress.
+  // handler(arg, ...) for active messages of this id, always called from ucp_worker_progress. Its data can be
+  // given to ucp_am_recv_data_nbx.
   void on_message(unsigned id, ucp_am_recv_callback_t handler, void* arg);
 
  private:

@@ -1,10 +1,10 @@
 #include "common/transport/ucx_receiver.h"
 
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "common/core/log.h"
+#include "common/transport/kv_loan.h"
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_info.h"
 
@@ -16,8 +16,14 @@ constexpr auto kCheckEvery = std::chrono::milliseconds(10);
 
 }  // namespace
 
-UcxReceiver::UcxReceiver(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvReceiver receiver)
-    : worker_(worker), config_(config), clock_(clock), receiver_(receiver) {
+UcxReceiver::UcxReceiver(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvReceiver receiver,
+                         KvMemory memory)
+    : worker_(worker),
+      config_(config),
+      clock_(clock),
+      receiver_(receiver),
+      memory_(ucx_memory_type(memory)),
+      host_(kv_loan::this_host()) {
   worker.on_message(kUcxPush, on_push, this);
 }
 
@@ -36,6 +42,8 @@ void UcxReceiver::accept(std::span<const std::byte> header, void* data, std::siz
     return log::warn("a KV push that cannot be answered");
   auto push = kv_wire::decode_push(header);
   if (!push) return log::warn("{}", push.error().message);
+  if (Status lent = kv_loan::still_lent(*push, clock_.now(), host_); !lent)
+    return answer(param.reply_ep, push->push_id, lent);
   const auto place = admit_push(receiver_, push->header, push->incarnation, size);
   if (!place) return answer(param.reply_ep, push->push_id, place.error());
   if (transport_name_.empty()) {
@@ -50,18 +58,17 @@ void UcxReceiver::accept(std::span<const std::byte> header, void* data, std::siz
   record.reply = param.reply_ep;
   record.waits_since = clock_.now();
   record.self = std::prev(receives_.end());
-  if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return receive(record, data);
-  std::memcpy(place->data(), data, size);
-  finish(record, UCS_OK);
+  receive(record, data);
 }
 
+// Eager or by rendezvous, into either kind of memory.
 void UcxReceiver::receive(Receive& record, void* descriptor) {
   ucp_request_param_t params{};
   params.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   params.cb.recv_am = on_received;
   params.user_data = &record;
-  params.memory_type = UCS_MEMORY_TYPE_HOST;
+  params.memory_type = memory_;
   void* request =
       ucp_am_recv_data_nbx(worker_.get(), descriptor, record.place.data(), record.place.size(), &params);
   if (UCS_PTR_IS_ERR(request)) return finish(record, UCS_PTR_STATUS(request));
@@ -89,6 +96,10 @@ void UcxReceiver::finish(Receive& record, ucs_status_t status) {
     receiver_.sink->write_done(push.header,
                                ucx_error(ErrorCode::kUnavailable, "the KV sender is lost", status));
     return;
+  }
+  if (Status lent = kv_loan::still_lent(push, clock_.now(), host_); !lent) {
+    receiver_.sink->write_done(push.header, lent.error());
+    return answer(reply, push.push_id, lent);
   }
   if (push.checksum != 0 && push.checksum != kv_wire::checksum(place)) {
     const Error broken{ErrorCode::kCorrupt, "the checksum of a KV payload is wrong"};

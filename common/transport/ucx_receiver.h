@@ -17,7 +17,8 @@ namespace lynx {
 
 class UcxReceiver {
  public:
-  UcxReceiver(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvReceiver receiver);
+  UcxReceiver(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvReceiver receiver,
+              KvMemory memory);
   UcxReceiver(const UcxReceiver&) = delete;
   UcxReceiver& operator=(const UcxReceiver&) = delete;
 
@@ -58,6 +59,8 @@ class UcxReceiver {
   const UcxConfig& config_;
   const Clock& clock_;
   KvReceiver receiver_;
+  const ucs_memory_type_t memory_;  // of the sink's places
+  const std::uint64_t host_;
   std::list<Receive> receives_;
   std::list<Answer> answers_;
   std::map<ucp_ep_h, std::unique_ptr<UcxClose>> closes_;

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "common/core/log.h"
+#include "common/transport/kv_loan.h"
 
 namespace lynx {
 
-UcxSender::UcxSender(UcxWorker& worker, const UcxConfig& config, const Clock& clock)
-    : worker_(worker), config_(config), clock_(clock) {
+UcxSender::UcxSender(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvMemory memory)
+    : worker_(worker), config_(config), clock_(clock), memory_(memory), host_(kv_loan::this_host()) {
   worker.on_message(kUcxAck, on_ack, this);
 }
 
@@ -16,7 +17,10 @@ void UcxSender::push(KvPush push, KvTransport::Done done) {
   auto out = std::make_unique<UcxPush>();
   out->id = next_id_++;
   const std::uint64_t checksum = config_.checksum ? kv_wire::checksum(push.bytes) : 0;
-  out->header = kv_wire::encode(kv_wire::Push{out->id, push.peer.incarnation, checksum, push.header});
+  kv_wire::Push wire{
+      .push_id = out->id, .incarnation = push.peer.incarnation, .checksum = checksum, .header = push.header};
+  if (memory_ == KvMemory::kDevice) kv_loan::lend(wire, push.deadline, host_);
+  out->header = kv_wire::encode(wire);
   out->push = std::move(push);
   out->done = std::move(done);
 
@@ -35,7 +39,7 @@ void UcxSender::push(KvPush push, KvTransport::Done done) {
   }
   const KvPeer& peer = out->push.peer;
   auto& connection = connections_[Key{peer.worker, peer.incarnation, peer.address}];
-  if (!connection) connection = std::make_unique<UcxConnection>(worker_, config_, peer);
+  if (!connection) connection = std::make_unique<UcxConnection>(worker_, config_, peer, memory_);
   connection->enqueue(std::move(out));
 }
 
@@ -50,6 +54,7 @@ std::size_t UcxSender::step(Clock::time_point now) {
   for (auto it = connections_.begin(); it != connections_.end();) {
     UcxConnection& connection = *it->second;
     connection.step(now, finished);
+    if (closing_) connection.end_loans(Clock::time_point::max(), finished);  // nobody gets these bytes next
     if (!connection.transport_name().empty()) transport_name_ = connection.transport_name();
     it = connection.idle() ? connections_.erase(it) : std::next(it);
   }

@@ -14,7 +14,7 @@ namespace lynx {
 
 class UcxSender {
  public:
-  UcxSender(UcxWorker& worker, const UcxConfig& config, const Clock& clock);
+  UcxSender(UcxWorker& worker, const UcxConfig& config, const Clock& clock, KvMemory memory);
   UcxSender(const UcxSender&) = delete;
   UcxSender& operator=(const UcxSender&) = delete;
 
@@ -37,6 +37,8 @@ class UcxSender {
   UcxWorker& worker_;
   const UcxConfig& config_;
   const Clock& clock_;
+  const KvMemory memory_;  // of every push
+  const std::uint64_t host_;
   std::map<Key, std::unique_ptr<UcxConnection>> connections_;
   UcxConnection::Finished refused_;  // by push() itself
   std::uint64_t next_id_ = 1;

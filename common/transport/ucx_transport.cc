@@ -1,5 +1,7 @@
 #include "common/transport/ucx_transport.h"
 
+#include <stdexcept>
+
 #include "common/core/log.h"
 #include "common/transport/ucx_handles.h"
 #include "common/transport/ucx_receiver.h"
@@ -16,7 +18,8 @@ constexpr auto kGoodbye = std::chrono::seconds(1);
 
 // The worker dies before the sender and the receiver: its last callbacks go to their records.
 struct UcxTransport::Parts {
-  Parts(const UcxConfig& c, const Clock& k) : config(c), clock(k), context(config), worker(context) {}
+  Parts(const UcxConfig& c, const Clock& k, KvMemory memory)
+      : config(c), clock(k), context(config, memory), worker(context) {}
 
   bool drained() const { return sender->drained() && (!receiver || receiver->drained()); }
 
@@ -28,11 +31,14 @@ struct UcxTransport::Parts {
   UcxWorker worker;
 };
 
-UcxTransport::UcxTransport(const UcxConfig& config, const Clock& clock, std::optional<KvReceiver> receiver)
-    : parts_(std::make_unique<Parts>(config, clock)) {
+UcxTransport::UcxTransport(const UcxConfig& config, const Clock& clock, std::optional<KvReceiver> receiver,
+                           KvMemory memory)
+    : parts_(std::make_unique<Parts>(config, clock, memory)) {
+  if (config.checksum && memory == KvMemory::kDevice)
+    throw std::runtime_error("UCX: checksum reads every payload, which a device's memory does not allow");
   Parts& p = *parts_;
-  p.sender = std::make_unique<UcxSender>(p.worker, p.config, clock);
-  if (receiver) p.receiver = std::make_unique<UcxReceiver>(p.worker, p.config, clock, *receiver);
+  p.sender = std::make_unique<UcxSender>(p.worker, p.config, clock, memory);
+  if (receiver) p.receiver = std::make_unique<UcxReceiver>(p.worker, p.config, clock, *receiver, memory);
 }
 
 UcxTransport::~UcxTransport() {

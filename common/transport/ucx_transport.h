@@ -18,6 +18,11 @@
 // Either way the endpoint is closed by force and progress() drains it until every request is terminal; a
 // later push to the same peer waits for that, then connects anew.
 //
+// A device's memory (KvMemory::kDevice) goes from GPU to GPU where UCX was built with CUDA and the two
+// processes share a host: the receiver fetches it (RNDV_SCHEME=get_zcopy), so that nobody ever writes into
+// the memory of a process that did not ask for it, and kv_loan.h says until when it may. Where there is no
+// such way UCX copies through the host. The two sides may differ in their memory, not in their UCX.
+//
 // Shared memory is only for those who ask for it (`auto` leaves it out). All senders share one queue in the
 // receiver, and a process that dies in the middle of a write to it leaves it stuck: every later push to that
 // receiver then fails at its deadline until the receiver is restarted. TCP and RDMA have a connection for
@@ -27,6 +32,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/kv/kv_memory.h"
 #include "common/transport/kv_receiver.h"
 #include "common/transport/kv_transport.h"
 #include "common/transport/ucx_config.h"
@@ -37,8 +43,10 @@ class UcxTransport final : public KvTransport {
  public:
   // Without a receiver it only sends. Throws std::runtime_error: no such transport on this machine, or not
   // the required one. The clock is not owned.
-  UcxTransport(const UcxConfig& config, const Clock& clock,
-               std::optional<KvReceiver> receiver = std::nullopt);
+  // memory: where every push's bytes and every place of the receiver's sink lie; for a device's, its context
+  // is current on this thread.
+  UcxTransport(const UcxConfig& config, const Clock& clock, std::optional<KvReceiver> receiver = std::nullopt,
+               KvMemory memory = KvMemory::kHost);
   // Closes every connection by force. done() and write_done() that are still owed come from here, with an
   // error: sink and owners outlive the transport.
   ~UcxTransport() override;

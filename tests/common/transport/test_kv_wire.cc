@@ -15,6 +15,8 @@ kv_wire::Push sample() {
   push.push_id = 77;
   push.incarnation = 0xabcdef0123456789ULL;
   push.checksum = 5;
+  push.read_before = 8;
+  push.host = 9;
   push.header.lease = {1, 2, 3};
   push.header.kv_layout = 4;
   push.header.layer = 5;
@@ -27,6 +29,8 @@ void expect_equal(const kv_wire::Push& a, const kv_wire::Push& b) {
   EXPECT_EQ(a.push_id, b.push_id);
   EXPECT_EQ(a.incarnation, b.incarnation);
   EXPECT_EQ(a.checksum, b.checksum);
+  EXPECT_EQ(a.read_before, b.read_before);
+  EXPECT_EQ(a.host, b.host);
   EXPECT_EQ(a.header.lease.id, b.header.lease.id);
   EXPECT_EQ(a.header.lease.generation, b.header.lease.generation);
   EXPECT_EQ(a.header.lease.key, b.header.lease.key);

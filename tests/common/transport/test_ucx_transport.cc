@@ -373,6 +373,36 @@ TEST_P(Ucx, DestroyingTheReceiverEndsEveryWriteAndFailsTheSender) {
   EXPECT_GT(outcomes.failed, 0U);
 }
 
+// The peer may be reading them by itself when the connection is lost. Nothing is read here, so that no device
+// is needed.
+TEST_P(Ucx, ADevicesBytesAreTheOwnersAgainAtTheDeadlineAndNotBefore) {
+  UcxConfig config = config_for(GetParam());
+  config.checksum = false;
+  prefill = std::make_unique<UcxTransport>(config, clock, std::nullopt, KvMemory::kDevice);
+  const LeaseTicket ticket = lease(64);
+  const auto bytes = testing_kv::random_bytes(64 * layout.block_bytes(), 1);
+  KvPush push = push_of(ticket, 0, first_block(ticket), 64, bytes);
+  push.deadline = clock.now() + 400ms;
+  Outcomes outcomes;
+  prefill->push(push, outcomes.recorder());
+  prefill->progress();
+  prefill->forget(push.peer);
+  while (outcomes.total() == 0 && clock.now() < push.deadline + 10s) prefill->progress();
+  EXPECT_GE(clock.now(), push.deadline);
+  EXPECT_EQ(outcomes.failed, 1U);
+  push.deadline = clock.now() + 60s;  // and at the end, when nobody gets them next
+  prefill->push(push, outcomes.recorder());
+  prefill->progress();
+  prefill.reset();
+  EXPECT_EQ(outcomes.failed, 2U);
+  EXPECT_LT(clock.now(), push.deadline - 30s);
+}
+
+TEST_P(Ucx, ADevicesMemoryAllowsNoChecksum) {
+  EXPECT_THROW(UcxTransport(config_for(GetParam()), clock, std::nullopt, KvMemory::kDevice),
+               std::runtime_error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Ucx, testing::Values("tcp", "shm"),
                          [](const auto& instance) { return instance.param; });
 
