@@ -69,8 +69,9 @@ struct HeadNorms {
   float eps = 0;
 };
 
-// A host pool of KV blocks as a device uses it: itself, or a pool of the same layout in device memory. Lives
-// no longer than the host pool; one backend made it.
+// A pool of KV blocks as a device uses it. With a host pool: that itself, or one of the same layout in device
+// memory, and transports write and read the host pool. Without: in device memory, where transports write and
+// read, too. Lives no longer than the host pool; one backend made it.
 class KvPool {
  public:
   KvPool(const PageLayout& layout, std::span<std::byte> host) : layout_(layout), host_(host) {}
@@ -79,7 +80,8 @@ class KvPool {
   KvPool& operator=(const KvPool&) = delete;
 
   const PageLayout& layout() const { return layout_; }
-  std::byte* host() const { return host_.data(); }
+  std::byte* host() const { return host_.data(); }      // null: there is none
+  virtual std::byte* shared() const { return host(); }  // what transports write and read
 
  private:
   const PageLayout layout_;
@@ -115,7 +117,6 @@ class Backend {
 
   virtual ~Backend() = default;
   virtual std::string description() const = 0;    // "cpu avx512, 2 threads"
-  virtual std::string kv_path() const = 0;        // how KV gets between the host pool and the device
   virtual bool overlaps() const = 0;              // run_step returns while the device works
   virtual Dtype matmul_input() const = 0;         // of the activations that matmul and experts_add take
   virtual std::uint64_t memory_held() const = 0;  // bytes of device memory
@@ -126,6 +127,7 @@ class Backend {
   virtual std::unique_ptr<Matrix> load_matrix(
       std::span<const HostTensor> parts) = 0;  // [n_i, k] stacked by rows
   virtual std::unique_ptr<ExpertWeights> load_experts(std::span<const ExpertTensors> experts) = 0;
+  // host: empty for a pool in device memory alone, which only an accelerator has.
   virtual std::unique_ptr<KvPool> attach_kv(const PageLayout& layout, std::span<std::byte> host) = 0;
   virtual std::unique_ptr<RoutingPlans> make_plans(const RouterShape& shape, std::uint32_t max_rows,
                                                    std::uint32_t layers) = 0;
@@ -133,13 +135,13 @@ class Backend {
   // with more: what the operations were given before is not used again.
   virtual StepShape reserve(const StepLimits& limits) = 0;
 
-  // Brings blocks that somebody wrote into the host pool to the device, before the next step.
+  // Brings blocks that somebody wrote into the shared pool to the device, before the next step.
   virtual void import_kv(KvPool& kv, std::span<const BlockId> blocks) = 0;
 
   // Takes in the rows of `batch` and does `operations`: all of them use these rows and this pool. A decode
   // step without kv_ready may be a repetition of an earlier one of the same padded shape and policy, with
-  // `operations` not called. kv_ready is called for each layer, in order, once the host pool holds the KV of
-  // the batch's rows in it: here or in collect. What batch points to stays until collect.
+  // `operations` not called. kv_ready is called for each layer, in order, once the shared pool holds the KV
+  // of the batch's rows in it: here or in collect. What batch points to stays until collect.
   virtual void run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
                         const Operations& operations) = 0;
   virtual void collect(StepResult& result, const RoutingPlans& plans) = 0;

@@ -25,6 +25,10 @@ void on_sent(void* request, ucs_status_t status, void* arg) {
   ucp_request_free(request);
 }
 
+bool reads_devices(const std::string& transport) {
+  return transport.find("cuda_ipc") != std::string::npos || transport.find("rdma") != std::string::npos;
+}
+
 bool finished(const std::unique_ptr<UcxPush>& push) { return push->terminal && push->outcome.has_value(); }
 
 }  // namespace
@@ -194,6 +198,9 @@ void UcxConnection::learn_transport() {
   transport_name_ =
       ucx_chosen_transport(captured([this](std::FILE* out) { ucp_ep_print_info(endpoint_->get(), out); }));
   log::info("KV goes to {} over {}", peer_.worker, transport_name_);
+  if (memory_ == KvMemory::kDevice && !reads_devices(transport_name_))
+    log::warn("KV in device memory is copied by the CPU on its way to {}: kv.path 'pinned' is faster there",
+              peer_.worker);
   const std::string& required = config_.require_transport;
   if (required.empty() || transport_name_.find(required) != std::string::npos) return;
   const std::string message = "KV to " + peer_.worker + " goes over '" + transport_name_ +

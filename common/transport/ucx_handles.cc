@@ -1,11 +1,15 @@
 #include "common/transport/ucx_handles.h"
 
+#include <ucs/config/global_opts.h>
+
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "common/core/log.h"
 #include "common/transport/ucx_address.h"
+#include "common/transport/ucx_devices.h"
 #include "common/transport/ucx_info.h"
 #include "common/transport/ucx_log.h"
 
@@ -47,6 +51,16 @@ Settings settings_for(const UcxConfig& config, KvMemory memory) {
   return settings;
 }
 
+// By itself UCX fetches over CUDA IPC only where it sees NVLink, and copies by the CPU otherwise: also within
+// one GPU, and in virtual machines that do not show the links. The setting is there once
+// UCX has loaded its CUDA module, which the question does.
+void allow_fetching(ucp_config_t* config) {
+  if (!ucx_moves_device_memory()) return;
+  if (const auto status = ucp_config_modify(config, "CUDA_IPC_ENABLE_GET_ZCOPY", "on"); status != UCS_OK)
+    log::warn("UCX: CUDA_IPC_ENABLE_GET_ZCOPY: {}: KV between GPUs may go over the CPU",
+              ucs_status_string(status));
+}
+
 std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> read_config(const Settings& settings) {
   ucp_config_t* raw = nullptr;
   if (const auto status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
@@ -56,6 +70,14 @@ std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> read_config(const Setting
     if (const auto status = ucp_config_modify(raw, name.c_str(), value.c_str()); status != UCS_OK)
       fail("setting " + name + "=" + value, status);
   return config;
+}
+
+// UCX trusts its cache of memory kinds more than what a call tells it, and the cache knows a device's memory
+// only from hooks into the driver's allocator (libucm_cuda), which we do without: what it has not seen it
+// would touch with the CPU. Without the cache it asks the driver, once for each message.
+void distrust_memory_cache() {
+  if (const auto status = ucs_global_opts_set_value("MEMTYPE_CACHE", "n"); status != UCS_OK)
+    fail("setting MEMTYPE_CACHE", status);
 }
 
 void check_required(const UcxConfig& config, ucp_context_h context) {
@@ -83,7 +105,9 @@ ucs_memory_type_t ucx_memory_type(KvMemory memory) {
 UcxContext::UcxContext(const UcxConfig& config, KvMemory memory) {
   config.validate();
   forward_ucx_log();
+  if (memory == KvMemory::kDevice) distrust_memory_cache();
   const auto settings = read_config(settings_for(config, memory));
+  if (memory == KvMemory::kDevice) allow_fetching(settings.get());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

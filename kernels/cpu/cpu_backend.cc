@@ -50,6 +50,7 @@ std::unique_ptr<ExpertWeights> CpuBackend::load_experts(std::span<const ExpertTe
 }
 
 std::unique_ptr<KvPool> CpuBackend::attach_kv(const PageLayout& layout, std::span<std::byte> host) {
+  LYNX_CHECK(host.size() == layout.pool_bytes(), "the CPU computes on the host's KV pool");
   return std::make_unique<KvPool>(layout, host);
 }
 

@@ -35,7 +35,6 @@ class CpuBackend final : public Backend {
   CpuBackend(unsigned threads, const MicroKernels& micro);
 
   std::string description() const override;
-  std::string kv_path() const override { return "shared memory"; }
   bool overlaps() const override { return false; }
   Dtype matmul_input() const override { return Dtype::kF32; }
   std::uint64_t memory_held() const override { return 0; }

@@ -44,7 +44,6 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   std::string description() const override;
-  std::string kv_path() const override { return "host-staged"; }
   bool overlaps() const override { return true; }
   Dtype matmul_input() const override { return Dtype::kBf16; }
   std::uint64_t memory_held() const override;

@@ -23,6 +23,7 @@ CudaKvPool::CudaKvPool(const PageLayout& layout, std::span<std::byte> host, Devi
       device_(heap.take(layout.pool_bytes())),
       bytes_(host.size()),
       serial_(next_serial()) {
+  if (host.empty()) return;
   const cudaError_t status = cudaHostRegister(host.data(), bytes_, cudaHostRegisterDefault);
   pinned_ = status == cudaSuccess;
   if (pinned_) return;
@@ -50,6 +51,7 @@ std::vector<KvRun> runs_of(std::span<const BlockId> blocks) {
 KvTraffic::KvTraffic() : in_(make_stream()), out_(make_stream()), imported_(make_event()) {}
 
 void KvTraffic::import(const CudaKvPool& kv, std::span<const BlockId> blocks) {
+  if (kv.host() == nullptr) return;  // there already, before this process heard of it
   const PageLayout& layout = kv.layout();
   const std::size_t pitch = layout.blocks * layout.block_bytes();  // from layer to layer
   for (const KvRun& run : runs_of(blocks)) {
@@ -93,6 +95,7 @@ void KvTraffic::export_layer(const CudaKvPool& kv, std::uint32_t layer, cudaStre
   LYNX_CHECK(layer == exports_, "the layers of a step come in order");
   if (layers_.size() == layer) layers_.push_back({make_event(), make_event()});
   const Layer& events = layers_[exports_++];
+  if (kv.host() == nullptr) return check(cudaEventRecord(events.exported.get(), compute), "cudaEventRecord");
   check(cudaEventRecord(events.written.get(), compute), "cudaEventRecord");
   check(cudaStreamWaitEvent(out_.get(), events.written.get(), 0), "cudaStreamWaitEvent");
   const PageLayout& layout = kv.layout();

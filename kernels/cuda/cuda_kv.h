@@ -1,7 +1,8 @@
-// The device's copy of a host KV pool: the same layout, block for block. Transports write and read the host
-// pool; blocks that they wrote are imported before the step that needs them, and blocks that a prefill step
-// wrote are exported layer by layer while the next layers compute. Both directions have a stream of their
-// own.
+// A KV pool in device memory. Beside a host pool it is that one's copy, block for block: transports write and
+// read the host pool, blocks that they wrote are imported before the step that needs them, and blocks that a
+// prefill step wrote are exported layer by layer while the next layers compute; both directions have a stream
+// of their own. Without one transports write and read the device's pool itself: nothing is copied, and a
+// layer is exported as soon as the step has written it.
 #pragma once
 
 #include <string>
@@ -19,6 +20,7 @@ class CudaKvPool final : public KvPool {
   ~CudaKvPool() override;
 
   std::byte* device() const { return device_.get(); }
+  std::byte* shared() const override { return host() != nullptr ? host() : device(); }
   std::uint64_t serial() const { return serial_; }  // of this pool, never used again
   bool pinned() const { return pinned_; }
 

@@ -17,7 +17,8 @@ int run_decode(const DecodeConfig& config) {
   plan.make_role = [&config](const RoleContext& context) {
     auto service = std::make_unique<DecodeService>(config.settings(), context.parts, context.registry);
     const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};
-    auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock, receiver);
+    auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock, receiver,
+                                                    context.parts.cache.memory());
     return WorkerRole{std::move(service), std::move(transport)};
   };
   log::info("expert routing: {}", to_string(plan.engine.policy.kind));

@@ -39,7 +39,6 @@ class KvCache;  // services/engine/kv_cache.h
 struct ModelTraits {
   bool overlaps = false;           // launch returns while a device works
   std::string device;              // "cpu avx512, 2 threads"
-  std::string kv_path;             // how KV gets between the cache and the device
   std::uint64_t device_bytes = 0;  // of a device's own memory that are held
 };
 

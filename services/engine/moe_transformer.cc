@@ -55,7 +55,7 @@ class MoeTransformer final : public Model {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
   ModelTraits traits() const override {
-    return {backend_->overlaps(), backend_->description(), backend_->kv_path(), backend_->memory_held()};
+    return {backend_->overlaps(), backend_->description(), backend_->memory_held()};
   }
 
   void attach(KvCache& cache) override;

@@ -15,7 +15,8 @@ int run_prefill(const PrefillConfig& config) {
   std::unique_ptr<PrefillMetrics> metrics;  // outlives the host
   plan.make_role = [&](const RoleContext& context) {
     metrics = std::make_unique<PrefillMetrics>(context.registry);
-    auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock);
+    auto transport = std::make_unique<UcxTransport>(config.worker.ucx, context.parts.clock, std::nullopt,
+                                                    context.parts.cache.memory());
     auto service = std::make_unique<PrefillService>(config.settings, context.parts, *transport, *metrics);
     return WorkerRole{std::move(service), std::move(transport)};
   };

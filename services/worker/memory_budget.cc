@@ -94,9 +94,9 @@ MemoryBudget gpu_memory_budget(const ModelConfig& model, const PageLayout& layou
 }
 
 MemoryBudget memory_budget_beside_gpu(const ModelConfig& model, const PageLayout& layout,
-                                      std::uint32_t logit_rows) {
+                                      std::uint32_t logit_rows, KvPath path) {
   MemoryBudget budget;
-  budget.kv_pool = layout.pool_bytes();
+  budget.kv_pool = memory_of(path) == KvMemory::kHost ? layout.pool_bytes() : 0;
   budget.activations = 2 * kF32 * std::uint64_t{logit_rows} * model.vocab;  // read back, and to be sampled
   budget.process = std::uint64_t{512} << 20;                                // and the driver's own
   return budget;

@@ -7,6 +7,7 @@
 
 #include "common/kv/page_layout.h"
 #include "services/engine/model.h"
+#include "services/worker/kv_path.h"
 
 namespace lynx {
 
@@ -26,11 +27,11 @@ MemoryBudget memory_budget(const ModelConfig& model, const PageLayout& layout, s
                            std::uint32_t logit_rows);
 
 // The same for a worker that computes on a GPU: of the GPU's memory, to the byte but for `process`, and of
-// the machine's, where the KV pool that is pushed lies.
+// the machine's, where the KV pool that is pushed may lie.
 MemoryBudget gpu_memory_budget(const ModelConfig& model, const PageLayout& layout, std::uint32_t rows,
                                std::uint32_t logit_rows);
 MemoryBudget memory_budget_beside_gpu(const ModelConfig& model, const PageLayout& layout,
-                                      std::uint32_t logit_rows);
+                                      std::uint32_t logit_rows, KvPath path);
 
 // What this process may still take: the least of the machine's available memory and its control group's
 // limit. Empty when the system does not say.

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "common/core/log.h"
+#include "common/transport/ucx_devices.h"
 #include "services/engine/model_config.h"
 #include "services/engine/moe_transformer.h"
+#include "services/worker/kv_path.h"
 #include "services/worker/memory_budget.h"
 
 namespace lynx {
@@ -19,13 +21,24 @@ bool fits(const MemoryBudget& budget, const std::string& what, std::optional<std
 }
 
 bool fits(const WorkerPlan& plan, const ModelConfig& model, const PageLayout& layout,
-          const std::optional<DeviceSpace>& device) {
+          const std::optional<DeviceSpace>& device, KvPath path) {
   const std::uint32_t logit_rows = plan.engine.limits.max_batch;
   if (!device)
     return fits(memory_budget(model, layout, plan.step_rows, logit_rows), "memory", available_memory());
   return fits(gpu_memory_budget(model, layout, plan.step_rows, logit_rows), "memory of " + device->name,
               device->free_bytes) &&
-         fits(memory_budget_beside_gpu(model, layout, logit_rows), "memory", available_memory());
+         fits(memory_budget_beside_gpu(model, layout, logit_rows, path), "memory", available_memory());
+}
+
+KvPath find_kv_path(const WorkerConfig& config, bool on_gpu) {
+  KvPathFacts facts{.gpu = on_gpu, .checksum = config.ucx.checksum};
+  if (on_gpu && config.kv_path != "pinned") facts.ucx_moves_device_memory = ucx_moves_device_memory();
+  const KvPath path = choose_kv_path(config.kv_path, facts);
+  if (on_gpu)
+    log::info("KV path: {}; UCX {} {} device memory", describe(path), ucx_version_name(),
+              config.kv_path == "pinned" ? "need not move"
+                                         : (facts.ucx_moves_device_memory ? "moves" : "does not move"));
+  return path;
 }
 
 EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
@@ -49,7 +62,8 @@ int run_worker(WorkerPlan plan) {
   const std::optional<DeviceSpace> device = device_space(plan.config.backend);
   if (device && plan.role == proto::Role::DECODE && plan.engine.limits.max_batch > kDecodeRows)
     throw ConfigError("max_batch: at most " + std::to_string(kDecodeRows) + " on a GPU");
-  if (!fits(plan, model, setup.layout, device)) return kExitNoMemory;
+  setup.kv_path = find_kv_path(plan.config, device.has_value());
+  if (!fits(plan, model, setup.layout, device, setup.kv_path)) return kExitNoMemory;
   setup.load = loader(plan, device.has_value());
   setup.service = std::move(plan.service);
   setup.role = plan.role;

@@ -46,6 +46,9 @@ void WorkerConfig::describe(ConfigFields& f) {
   f.field("memory_mb", &kv_memory_mb, "size of the pool in MiB");
   f.field("block_tokens", &kv_block_tokens, "tokens of a block; equal on all workers");
   f.field("dtype", &kv_dtype, "f32 or bf16; equal on all workers");
+  f.field("path", &kv_path,
+          "between GPUs: device = UCX moves device memory; pinned = over host memory; auto = device where "
+          "UCX can");
   ucx.describe(f, "ucx");
 }
 
@@ -61,6 +64,8 @@ void WorkerConfig::validate() const {
   check(kv_blocks > 0 || kv_memory_mb > 0, "kv.memory_mb", "must be above 0 when kv.blocks is not given");
   check(kv_block_tokens > 0 && kv_block_tokens <= 1024, "kv.block_tokens", "must be from 1 to 1024");
   check(kv_dtype == "f32" || kv_dtype == "bf16", "kv.dtype", "'" + kv_dtype + "' is not one of f32, bf16");
+  check(kv_path == "auto" || kv_path == "device" || kv_path == "pinned", "kv.path",
+        "'" + kv_path + "' is not one of auto, device, pinned");
   ucx.validate();
 }
 

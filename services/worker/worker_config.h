@@ -39,6 +39,7 @@ struct WorkerConfig {
   std::uint64_t kv_memory_mb = 256;
   std::uint32_t kv_block_tokens = 16;
   std::string kv_dtype = "f32";
+  std::string kv_path = "auto";
 
   UcxConfig ucx;
 

@@ -40,7 +40,7 @@ WorkerHost::WorkerHost(EventLoop& loop, WorkerSetup setup)
       registry_({{"model", setup_.config.served_model()}, {"role", setup_.service}, {"worker", name_}}),
       metrics_(registry_, setup_.service),
       engine_metrics_(registry_),
-      cache_(setup_.layout, KvCache::Fill::kLater),
+      cache_(setup_.layout, KvCache::Fill::kLater, memory_of(setup_.kv_path)),
       ledger_(setup_.layout.blocks, random64()),
       pages_(pages()),
       http_(loop, http_config(setup_.config), pages_.handler()),
@@ -149,9 +149,9 @@ void WorkerHost::take(EngineEvent event) {
 }
 
 void WorkerHost::open(const ModelReady& model) {
-  log::info("model loaded in {:.2f} s on {}; KV layout {}, to the device by {}", model.load_seconds,
-            model.traits.device, setup_.layout.describe(), model.traits.kv_path);
-  metrics_.show_device(model.traits.device, model.traits.kv_path);
+  log::info("model loaded in {:.2f} s on {}; KV layout {}, path {}", model.load_seconds, model.traits.device,
+            setup_.layout.describe(), to_string(setup_.kv_path));
+  metrics_.show_device(model.traits.device, std::string(to_string(setup_.kv_path)));
   if (draining_) return;  // told to go while loading
   model_ = model.config;
   model_fingerprint_ = model.fingerprint;

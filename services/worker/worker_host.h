@@ -19,6 +19,7 @@
 #include "common/net/http_server.h"
 #include "services/engine/engine_loop.h"
 #include "services/worker/expert_meter.h"
+#include "services/worker/kv_path.h"
 #include "services/worker/transport_pump.h"
 #include "services/worker/worker_config.h"
 #include "services/worker/worker_parts.h"
@@ -43,6 +44,7 @@ struct WorkerSetup {
   WorkerConfig config;
   EngineConfig engine;
   PageLayout layout;
+  KvPath kv_path = KvPath::kHost;
   std::uint32_t max_batch = 0;  // for the router: requests it may have here at once
   EngineLoop::LoadModel load;
   // With sequences in the engine, and not a word from it for so long, its device hangs: no error will tell.

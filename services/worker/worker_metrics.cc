@@ -35,10 +35,9 @@ WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, const std::string& servi
 
 void WorkerMetrics::show_device(const std::string& device, const std::string& kv_path) {
   registry_
-      .gauge(
-          "device_info",
-          "1; the labels say what computes, and how KV gets between the pool that is pushed and the device",
-          {{"device", device}, {"kv_path", kv_path}})
+      .gauge("device_info",
+             "1; the labels say what computes, and how KV gets to and from it: host, pinned, device",
+             {{"device", device}, {"kv_path", kv_path}})
       .Set(1);
 }
 

@@ -39,6 +39,15 @@ std::string backend() {
   return chosen == nullptr ? "cpu" : chosen;
 }
 
+std::string kv_path(const std::string& role) {
+  const char* chosen = std::getenv("LYNX_TEST_KV_PATH");
+  if (chosen == nullptr) return "auto";
+  const std::string paths(chosen);
+  const auto comma = paths.find(',');
+  if (comma == std::string::npos) return paths;
+  return role == "prefill" ? paths.substr(0, comma) : paths.substr(comma + 1);
+}
+
 int slowdown() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 8;
@@ -70,7 +79,9 @@ Cluster::Cluster(const ClusterOptions& options) : log_folder_(new_log_folder()) 
               "--threads",
               "1",
               "--backend",
-              backend()};
+              backend(),
+              "--kv.path",
+              kv_path(role)};
     append(w.argv, flags);
     return w;
   };

@@ -71,6 +71,10 @@ std::string model_folder();  // of the shipped model
 // What the workers compute on: $LYNX_TEST_BACKEND, else the CPU.
 std::string backend();
 
+// How its KV gets to and from there (kv.path): $LYNX_TEST_KV_PATH, one for all or "PREFILL,DECODE"; else
+// auto.
+std::string kv_path(const std::string& role);
+
 // Multiplies waits: sanitizers slow everything down.
 int slowdown();
 

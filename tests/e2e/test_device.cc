@@ -39,6 +39,13 @@ TEST(Device, AGpuThatIsNotThereIsNamed) {
   EXPECT_NE(ended.output.find("device 'cuda': "), std::string::npos) << ended.output;
 }
 
+TEST(Device, APathForKvThatIsNotThereIsNamed) {
+  const Ended ended = run_decode({"--backend", "cpu", "--kv.path", "device"});
+  EXPECT_EQ(ended.status, 1) << ended.output;
+  EXPECT_NE(ended.output.find("kv.path: 'device', but this worker computes on the CPU"), std::string::npos)
+      << ended.output;
+}
+
 TEST(Device, MemoryThatIsNotThereIsFoundAtStart) {
   const Ended ended = run_decode({"--backend", backend(), "--kv.memory_mb", "100000000"});
   EXPECT_EQ(ended.status, 2) << ended.output;

@@ -43,6 +43,14 @@ StreamCall greedy_call(const MixedRequest& request) {
   return call;
 }
 
+// A worker that computes on the CPU has one path, a GPU's worker that which it was told to take.
+void expect_kv_path(const Worker& worker, const std::string& role) {
+  std::string path = kv_path(role);
+  if (backend() == "cpu") path = "host";
+  if (path == "auto") return;  // what it is depends on the UCX there
+  EXPECT_EQ(Cluster::metric(worker, "lynx_device_info", "kv_path=\"" + path + "\""), 1) << role;
+}
+
 void expect_equal_tokens(const std::string& transport) {
   const Tokenizer tokenizer = Tokenizer::from_file(model_folder() + "/tokenizer.json");
   // A sanitizer makes the model ten times slower: there a part of them must do.
@@ -74,6 +82,8 @@ void expect_equal_tokens(const std::string& transport) {
   }
   EXPECT_TRUE(cluster.all_free(std::chrono::seconds(5 * slowdown())));
   EXPECT_GT(Cluster::metric(cluster.prefill(0), "lynx_kv_transfer_bytes_total"), 0);
+  expect_kv_path(cluster.prefill(0), "prefill");
+  expect_kv_path(cluster.decode(0), "decode");
 }
 
 TEST(Disaggregated, TokensEqualOneProcessOverTcp) { expect_equal_tokens("tcp"); }

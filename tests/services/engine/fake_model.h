@@ -34,7 +34,7 @@ class FakeModel final : public Model {
 
   const ModelConfig& config() const override { return config_; }
   std::uint64_t fingerprint() const override { return 0xFA4E; }
-  ModelTraits traits() const override { return {options_.overlaps, "fake", "shared memory", 0}; }
+  ModelTraits traits() const override { return {options_.overlaps, "fake", 0}; }
   void attach(KvCache&) override {}
   void import_kv(KvCache& cache, std::span<const BlockId> blocks) override;
   void launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) override;

@@ -46,5 +46,25 @@ TEST(KvCache, TouchesItsPagesWhenItIsToldTo) {
   EXPECT_EQ(resident_pages(now), pages);
 }
 
+class FarPool final : public KvPool {  // stands for a device's
+ public:
+  FarPool(const PageLayout& layout, std::byte* memory) : KvPool(layout, {}), memory_(memory) {}
+  std::byte* shared() const override { return memory_; }
+
+ private:
+  std::byte* memory_;
+};
+
+TEST(KvCache, OfADeviceHasNothingOnTheHostAndGivesTheDevicesBlocks) {
+  KvCache cache(layout(), KvCache::Fill::kLater, KvMemory::kDevice);
+  cache.fill();
+  EXPECT_TRUE(cache.bytes().empty());
+  std::vector<std::byte> device(layout().pool_bytes());
+  cache.set_device(std::make_unique<FarPool>(layout(), device.data()));
+  const auto run = cache.run(1, 3, 2);
+  EXPECT_EQ(run.data(), device.data() + layout().block_offset(1, 3));
+  EXPECT_EQ(run.size(), 2 * layout().block_bytes());
+}
+
 }  // namespace
 }  // namespace lynx

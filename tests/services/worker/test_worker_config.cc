@@ -122,6 +122,16 @@ TEST(ClusterSecret, ComesFromTheFileWithoutItsLineEnd) {
       error_of([&] { static_cast<void>(cluster_secret(config)); }).starts_with("control.secret_file"));
 }
 
+TEST(MemoryBudget, APoolInDeviceMemoryTakesNoneOfTheHosts) {
+  WorkerConfig config;
+  config.kv_memory_mb = 8;
+  const PageLayout layout = config.layout(tiny());
+  const MemoryBudget pinned = memory_budget_beside_gpu(tiny(), layout, 16, KvPath::kPinned);
+  const MemoryBudget device = memory_budget_beside_gpu(tiny(), layout, 16, KvPath::kDevice);
+  EXPECT_EQ(pinned.kv_pool, layout.pool_bytes());
+  EXPECT_EQ(device.total(), pinned.total() - layout.pool_bytes());
+}
+
 TEST(MemoryBudget, AddsUpAndSaysSo) {
   WorkerConfig config;
   config.kv_memory_mb = 8;
