@@ -181,12 +181,14 @@ void Dispatcher::count_workers() {
   for (const auto role : {WorkerRole::kPrefill, WorkerRole::kDecode}) {
     std::size_t registered = 0;
     std::size_t serving = 0;
+    std::size_t aside = 0;
     for (const auto& [id, worker] : workers_.all()) {
       if (worker.info.role != role) continue;
       ++registered;
       if (worker.serves()) ++serving;
+      if (worker.serves() && worker.standing.aside(clock_.now())) ++aside;
     }
-    metrics_.workers(to_string(role), serving, registered);
+    metrics_.workers(to_string(role), serving - aside, aside, registered);
   }
 }
 

@@ -46,8 +46,9 @@ bool Dispatcher::start_next() {
     need.experts = profiles_.predict(record.prefix_keys);
     if (need.total_tokens < no_room_for) placement = workers_.place(need, now);
     if (placement) return true;
-    no_room_for = std::min(no_room_for, need.total_tokens);
-    if (kept == 0 && now >= record.passed_by_until) kept = workers_.first_to_fit(need);
+    // One that waits for the workers that have not failed it says nothing of the others' room.
+    if (need.avoid.empty()) no_room_for = std::min(no_room_for, need.total_tokens);
+    if (kept == 0 && now >= record.passed_by_until) kept = workers_.first_to_fit(need, now);
     return false;
   });
   if (!id || !placement) return false;

@@ -17,16 +17,18 @@ std::pair<double, double> met_and_all(const RouterMetrics::PerClass& metrics) {
   return {counters[1]->Value(), counters[0]->Value() + counters[1]->Value()};
 }
 
-const char* state_of(const Worker& worker) {
+const char* state_of(const Worker& worker, Clock::time_point now) {
   if (worker.missing) return "missing";
-  return worker.health.draining ? "draining" : "serving";
+  if (worker.health.draining) return "draining";
+  return worker.standing.aside(now) ? "put_aside" : "serving";
 }
 
 json worker_json(const Worker& worker, Clock::time_point now) {
   return {
       {"name", worker.info.name},
       {"role", to_string(worker.info.role)},
-      {"state", state_of(worker)},
+      {"state", state_of(worker, now)},
+      {"put_aside", worker.standing.pauses()},
       {"reserved", worker.requests},
       {"running", worker.health.running},
       {"waiting", worker.health.waiting},

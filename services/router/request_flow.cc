@@ -99,7 +99,7 @@ FlowVerdict RequestFlow::on_first_token(GeneratedToken token) {
 }
 
 void RequestFlow::on_handed_over(SharedProfile experts) {
-  attempt_.prefill_open = false;
+  if (std::exchange(attempt_.prefill_open, false)) count_transfer(nullptr);
   if (experts) context_.workers.set_experts(attempt_.placement, std::move(experts));
 }
 
@@ -113,7 +113,8 @@ FlowVerdict RequestFlow::on_decode_token(GeneratedToken token) {
     return FlowVerdict::kContinue;
   }
   if (state_ != FlowState::kDecoding) return FlowVerdict::kContinue;
-  attempt_.prefill_open = false;  // it decodes, so every layer has arrived
+  // It decodes, so every layer has arrived.
+  if (std::exchange(attempt_.prefill_open, false)) count_transfer(nullptr);
   if (token.finish != TokenFinish::kNone) attempt_.decode_open = false;
   return accept(std::move(token));
 }
@@ -133,8 +134,48 @@ FlowVerdict RequestFlow::accept(GeneratedToken token) {
 FlowVerdict RequestFlow::on_ended(WorkerId worker, const Error& fault) {
   const bool handed_over = worker == attempt_.placement.prefill && !attempt_.prefill_open;
   if (handed_over) return FlowVerdict::kContinue;
+  if (transfer_fault(worker, fault.code)) count_transfer(&fault);
   close_side(worker);
   return failed_at(worker, fault);
+}
+
+// What the prefill worker says of its pushes. A deadline that passes before the first token is rather one of
+// its own queue.
+bool RequestFlow::transfer_fault(WorkerId worker, ErrorCode code) const {
+  if (worker != attempt_.placement.prefill) return false;
+  switch (code) {
+    case ErrorCode::kDeadlineExceeded:
+      return state_ == FlowState::kDecoding;
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kIncompatible:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCorrupt:
+      return true;
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:  // the lease has expired or was given back
+    case ErrorCode::kBusy:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kInternal:
+      return false;
+  }
+  return false;
+}
+
+void RequestFlow::count_transfer(const Error* fault) {
+  const WorkerId prefill = attempt_.placement.prefill;
+  const WorkerId decode = attempt_.placement.decode;
+  if (fault == nullptr) {
+    for (const WorkerId id : context_.workers.transferred(prefill, decode))
+      log::info("worker '{}' is no longer put aside: a KV transfer came through",
+                context_.workers.find(id)->info.name);
+    return;
+  }
+  const auto aside = context_.workers.transfer_failed(prefill, decode, context_.clock.now());
+  if (!aside) return;
+  const WorkerInfo& info = context_.workers.find(aside->worker)->info;
+  context_.metrics.put_aside(info.name);
+  log::warn("{} worker '{}' is put aside for {} s: its KV transfers keep failing, the last with: {}",
+            to_string(info.role), info.name, seconds(aside->pause), fault->message);
 }
 
 FlowVerdict RequestFlow::on_worker_lost(WorkerId worker, const std::string& why) {

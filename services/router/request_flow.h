@@ -101,6 +101,8 @@ class RequestFlow {
   FlowVerdict accept(GeneratedToken token);
   FlowVerdict finish();
   FlowVerdict failed_at(WorkerId worker, const Error& fault);
+  bool transfer_fault(WorkerId worker, ErrorCode code) const;
+  void count_transfer(const Error* fault);  // null: it came through
   FlowVerdict requeue(bool turned_away);
   void close_side(WorkerId worker);
   void end_attempt();

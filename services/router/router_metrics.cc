@@ -113,13 +113,22 @@ void RouterMetrics::transferred(double total_seconds, double exposed_seconds) {
   exposed_->Observe(exposed_seconds);
 }
 
-void RouterMetrics::workers(std::string_view role, std::size_t serving, std::size_t registered) {
+void RouterMetrics::put_aside(const std::string& worker) {
+  registry_
+      .counter("worker_put_aside_total", "Times a worker was put aside because its KV transfers kept failing",
+               {{"worker", worker}})
+      .Increment();
+}
+
+void RouterMetrics::workers(std::string_view role, std::size_t serving, std::size_t aside,
+                            std::size_t registered) {
   const auto set = [&](const char* state, std::size_t count) {
     registry_.gauge("workers", "Workers known to the router", {{"role", std::string(role)}, {"state", state}})
         .Set(static_cast<double>(count));
   };
   set("serving", serving);
-  set("away", registered - serving);
+  set("put_aside", aside);
+  set("away", registered - serving - aside);
 }
 
 }  // namespace lynx

@@ -53,7 +53,8 @@ class RouterMetrics {
   void resumed() { resumes_->Increment(); }
   void selected(const std::string& worker);
   void transferred(double total_seconds, double exposed_seconds);
-  void workers(std::string_view role, std::size_t serving, std::size_t registered);
+  void workers(std::string_view role, std::size_t serving, std::size_t aside, std::size_t registered);
+  void put_aside(const std::string& worker);
 
  private:
   MetricsRegistry& registry_;

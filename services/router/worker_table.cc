@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace lynx {
@@ -20,6 +21,18 @@ bool contains(std::span<const WorkerId> ids, WorkerId id) {
 
 std::string describe(const WorkerInfo& info) {
   return std::string(to_string(info.role)) + " worker '" + info.name + "' has " + to_string(info.fingerprint);
+}
+
+// How gladly a worker is taken: 0 is best.
+int grade(const Worker& worker, std::span<const WorkerId> failed, Clock::time_point now) {
+  return (worker.standing.aside(now) ? 2 : 0) + (contains(failed, worker.id) ? 1 : 0);
+}
+
+// When idle.
+bool could_hold(const Worker& worker, std::uint64_t tokens) {
+  return worker.serves() && worker.info.usable_context() >= tokens &&
+         (worker.info.role == WorkerRole::kPrefill ||
+          worker.info.held_tokens(tokens) <= worker.info.pool_tokens());
 }
 
 Status wrong(const WorkerInfo& info, const std::string& what) {
@@ -67,6 +80,33 @@ Status WorkerTable::check_fit(const WorkerInfo& info) const {
   return {ErrorCode::kIncompatible, describe(info) + ", but " + describe(unlike->info) +
                                         ": no request can use both (model files, kv.block_tokens and the "
                                         "KV type must be the same)"};
+}
+
+std::optional<WorkerTable::PutAside> WorkerTable::transfer_failed(WorkerId prefill, WorkerId decode,
+                                                                  Clock::time_point now) {
+  const auto from = workers_.find(prefill);
+  const auto to = workers_.find(decode);
+  if (from == workers_.end() || to == workers_.end()) return std::nullopt;
+  from->second.standing.failed(decode);
+  to->second.standing.failed(prefill);
+  const bool replaceable = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return entry.first != prefill && other.info.role == WorkerRole::kPrefill && other.serves() &&
+           other.info.fingerprint == from->second.info.fingerprint && !other.standing.aside(now);
+  });
+  Worker& blamed = replaceable && from->second.standing.fails_with_all() ? from->second : to->second;
+  const auto pause = blamed.standing.put_aside(now);
+  if (!pause) return std::nullopt;
+  return PutAside{blamed.id, *pause};
+}
+
+std::vector<WorkerId> WorkerTable::transferred(WorkerId prefill, WorkerId decode) {
+  std::vector<WorkerId> back;
+  for (const WorkerId id : {prefill, decode}) {
+    const auto at = workers_.find(id);
+    if (at != workers_.end() && at->second.standing.succeeded()) back.push_back(id);
+  }
+  return back;
 }
 
 void WorkerTable::add(WorkerId id, WorkerInfo info, Clock::time_point now) {
@@ -132,7 +172,7 @@ bool WorkerTable::any_room(Clock::time_point now) const {
 }
 
 std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& need, Clock::time_point now,
-                                                   bool heed_avoid) const {
+                                                   int worst) const {
   std::vector<const Worker*> out;
   for (const auto& [id, worker] : workers_) {
     if (worker.info.role != role || id == need.kept || !has_room(worker, now)) continue;
@@ -140,13 +180,25 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
     const bool holds =
         worker.tokens + worker.info.held_tokens(need.total_tokens) <= worker.info.pool_tokens();
     if (role == WorkerRole::kDecode && !holds) continue;
-    out.push_back(&worker);
+    if (grade(worker, need.avoid, now) <= worst) out.push_back(&worker);
   }
-  // Heeded for each role by itself: the only prefill worker is taken again, a decode worker that failed is
-  // not.
-  const auto avoided = [&](const Worker* worker) { return contains(need.avoid, worker->id); };
-  if (heed_avoid && !std::all_of(out.begin(), out.end(), avoided)) std::erase_if(out, avoided);
   return out;
+}
+
+// Whatever its load: a request waits for the worker that has not failed it. For each role by itself: the only
+// prefill worker is taken again, a decode worker that failed is not.
+std::optional<WorkerTable::Worst> WorkerTable::worst_taken(const Need& need, Clock::time_point now) const {
+  std::optional<Worst> best;
+  for (const auto& [decode_id, decode] : workers_) {
+    if (decode.info.role != WorkerRole::kDecode || !could_hold(decode, need.total_tokens)) continue;
+    for (const auto& [prefill_id, prefill] : workers_) {
+      if (prefill.info.role != WorkerRole::kPrefill || !could_hold(prefill, need.total_tokens)) continue;
+      if (prefill.info.fingerprint != decode.info.fingerprint) continue;
+      const Worst pair{grade(prefill, need.avoid, now), grade(decode, need.avoid, now)};
+      if (!best || std::tie(pair.decode, pair.prefill) < std::tie(best->decode, best->prefill)) best = pair;
+    }
+  }
+  return best;
 }
 
 const Worker* WorkerTable::pick(std::span<const Worker* const> from, const SharedProfile& experts,
@@ -162,14 +214,10 @@ const Worker* WorkerTable::pick(std::span<const Worker* const> from, const Share
 }
 
 std::optional<Placement> WorkerTable::place(const Need& need, Clock::time_point now) {
-  auto placement = place_among(need, now, true);
-  if (!placement && !need.avoid.empty()) placement = place_among(need, now, false);
-  return placement;
-}
-
-std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_point now, bool heed_avoid) {
-  auto prefills = candidates(WorkerRole::kPrefill, need, now, heed_avoid);
-  auto decodes = candidates(WorkerRole::kDecode, need, now, heed_avoid);
+  const auto worst = worst_taken(need, now);
+  if (!worst) return std::nullopt;
+  auto prefills = candidates(WorkerRole::kPrefill, need, now, worst->prefill);
+  auto decodes = candidates(WorkerRole::kDecode, need, now, worst->decode);
   const auto fits = [](const Worker* one) {
     return [one](const Worker* other) { return one->info.fingerprint == other->info.fingerprint; };
   };
@@ -187,6 +235,7 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
     Worker& worker = workers_.at(id);
     ++worker.requests;
     worker.tokens += tokens;
+    worker.standing.placed(now);
   };
   reserve(placement.prefill, placement.prefill_tokens);
   reserve(placement.decode, placement.decode_tokens);
@@ -194,7 +243,9 @@ std::optional<Placement> WorkerTable::place_among(const Need& need, Clock::time_
   return placement;
 }
 
-WorkerId WorkerTable::first_to_fit(const Need& need) const {
+WorkerId WorkerTable::first_to_fit(const Need& need, Clock::time_point now) const {
+  const auto worst = worst_taken(need, now);
+  if (!worst) return 0;
   const auto serves = [&](const Worker& worker, WorkerRole role) {
     return worker.info.role == role && worker.serves() && worker.info.usable_context() >= need.total_tokens;
   };
@@ -203,6 +254,7 @@ WorkerId WorkerTable::first_to_fit(const Need& need) const {
   for (const auto& [id, decode] : workers_) {
     const std::uint64_t held = decode.info.held_tokens(need.total_tokens);
     if (!serves(decode, WorkerRole::kDecode) || held > decode.info.pool_tokens()) continue;
+    if (grade(decode, need.avoid, now) > worst->decode) continue;
     const bool paired = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       return serves(entry.second, WorkerRole::kPrefill) &&
              entry.second.info.fingerprint == decode.info.fingerprint;

@@ -16,6 +16,7 @@
 #include "common/core/result.h"
 #include "services/router/expert_profile.h"
 #include "services/router/policy.h"
+#include "services/router/worker_standing.h"
 
 namespace lynx {
 
@@ -69,7 +70,8 @@ struct Worker {
   Clock::time_point heard;
   Clock::time_point busy_until;  // it refused a request: not asked again before
   bool missing = false;          // its heartbeats stopped
-  std::uint64_t requests = 0;    // reserved
+  WorkerStanding standing;
+  std::uint64_t requests = 0;  // reserved
   std::uint64_t tokens = 0;
   ExpertLoad experts;  // of those reserved whose profile is known
 
@@ -119,21 +121,34 @@ class WorkerTable {
   std::vector<WorkerId> mark_missing(Clock::time_point now);
   void mark_busy(WorkerId id, Clock::time_point until);
 
+  // A transfer between the two failed. Returns the one that is put aside for it, and for how long: the
+  // prefill worker when it fails with all others too and another can take its place, otherwise the decode
+  // worker.
+  struct PutAside {
+    WorkerId worker = 0;
+    std::chrono::milliseconds pause{};
+  };
+  std::optional<PutAside> transfer_failed(WorkerId prefill, WorkerId decode, Clock::time_point now);
+  // Returns those that had been put aside.
+  std::vector<WorkerId> transferred(WorkerId prefill, WorkerId decode);
+
   struct Need {
     std::uint64_t total_tokens = 0;    // prompt and everything it may generate
     std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
-    std::span<const WorkerId> avoid;   // failed this request before: taken only when there is no other
+    std::span<const WorkerId> avoid;   // failed this request: taken only while no other serves that could
     WorkerId kept = 0;                 // a decode worker that is kept for another: not taken (0 = none)
     SharedProfile experts = nullptr;   // what it is expected to use
   };
   // Picks a pair and reserves on both, or nothing when none has room now. A decode worker has room while its
-  // pool holds everything promised there: it would answer Busy otherwise.
+  // pool holds everything promised there: it would answer Busy otherwise. Of each role the best that serve
+  // are taken, and waited for: those that neither failed this request nor are put aside; else those that only
+  // failed it; else any, so that a fleet of failing workers answers with the cause.
   std::optional<Placement> place(const Need& need, Clock::time_point now);
   // Whether a worker of each role has a request slot free: without one, place() finds nothing for anybody.
   bool any_room(Clock::time_point now) const;
   // The serving decode worker that will have room first when nothing more is placed there: the one that must
-  // give back the fewest tokens. 0: it would fit none even when idle.
-  WorkerId first_to_fit(const Need& need) const;
+  // give back the fewest tokens; of those that place() would take. 0: it would fit none even when idle.
+  WorkerId first_to_fit(const Need& need, Clock::time_point now) const;
   // The experts that it does use, in place of what was expected; nothing when the decode worker is released.
   void set_experts(Placement& placement, SharedProfile experts);
   void release_prefill(Placement& placement);
@@ -147,9 +162,13 @@ class WorkerTable {
   Status check_fit(const WorkerInfo& info) const;
   bool has_room(const Worker& worker, Clock::time_point now) const;
   std::vector<const Worker*> candidates(WorkerRole role, const Need& need, Clock::time_point now,
-                                        bool heed_avoid) const;
+                                        int worst) const;
+  struct Worst {  // grades that are taken: see place()
+    int prefill = 0;
+    int decode = 0;
+  };
+  std::optional<Worst> worst_taken(const Need& need, Clock::time_point now) const;
   const Worker* pick(std::span<const Worker* const> from, const SharedProfile& experts, WorkerId& last) const;
-  std::optional<Placement> place_among(const Need& need, Clock::time_point now, bool heed_avoid);
   std::uint64_t request_slots(const Worker& worker) const;
   void release(WorkerId id, std::uint64_t tokens);
 

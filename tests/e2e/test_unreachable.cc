@@ -1,0 +1,58 @@
+// One decode worker that answers its routers and that no KV reaches: the others carry the load, and the
+// router says which one it is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/e2e/api_client.h"
+#include "tests/e2e/cluster.h"
+
+namespace lynx::testing {
+namespace {
+
+TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
+  ClusterOptions options;
+  options.policy = "off";
+  options.decode_flags = {"--max_batch", "4"};
+  Cluster cluster(options);
+  Worker& bad = cluster.decode(1);
+  bad.argv.insert(bad.argv.end(), {"--ucx.transport", "shm"});  // the prefill worker has TCP
+  cluster.restart(bad);
+  ASSERT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
+
+  StreamCall call;
+  call.body = {{"prompt", "Once upon a time there was"},
+               {"temperature", 0},
+               {"max_tokens", 8},
+               {"stream", true},
+               {"ignore_eos", true},
+               {"slo_class", "batch"}};
+  for (const StreamOutcome& stream : run_streams(cluster.api_port(), std::vector<StreamCall>(48, call))) {
+    EXPECT_TRUE(stream.finished_well()) << stream.status << " " << stream.error_message;
+  }
+  EXPECT_GT(Cluster::metric(cluster.router(), "lynx_worker_put_aside_total", "decode-1"), 0);
+  EXPECT_EQ(Cluster::metric(cluster.router(), "lynx_worker_put_aside_total", "decode-0"), 0);
+  const auto overview = get(cluster.api_port(), "/debug/overview").json();
+  const auto& workers = overview["workers"];
+  EXPECT_TRUE(std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
+    return worker["name"] == "decode-1" && worker["put_aside"].template get<int>() > 0;
+  })) << overview["workers"];
+  EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
+}
+
+// A fleet of such workers alone still says why.
+TEST(Unreachable, WithoutAnotherTheAnswerNamesTheCause) {
+  ClusterOptions options;
+  options.decodes = 1;
+  options.decode_flags = {"--ucx.transport", "shm"};
+  Cluster cluster(options);
+  for (int i = 0; i < 2; ++i) {
+    const ApiReply reply =
+        post(cluster.api_port(), "/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 4}});
+    EXPECT_EQ(reply.status, 503) << reply.body;
+    EXPECT_NE(reply.body.find("cannot connect"), std::string::npos) << reply.body;
+  }
+}
+
+}  // namespace
+}  // namespace lynx::testing

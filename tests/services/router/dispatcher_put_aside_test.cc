@@ -1,0 +1,128 @@
+// One decode worker that receives no KV must not drain a fleet that is otherwise well.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/services/router/dispatch_bench.h"
+
+namespace lynx::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+class PutAsideDispatch : public ::testing::Test {
+ protected:
+  PutAsideDispatch() {
+    bench_.add_pair();
+    bench_.add_worker(WorkerRole::kDecode, "bad");
+  }
+  // Plays the workers until nothing more is sent: transfers to `bad` fail, all others come through and end.
+  void play() {
+    while (!bench_.sender.frames.empty()) {
+      const SentFrame frame = bench_.sender.frames.front();
+      bench_.sender.frames.erase(bench_.sender.frames.begin());
+      if (frame.kind == Sent::kReserve) {
+        decode_of_[frame.request] = frame.to;
+        bench_.reserved(frame);
+      }
+      if (frame.kind == Sent::kPrefill) end(frame);
+    }
+  }
+  void end(const SentFrame& prefill) {
+    const bool fails = decode_of_[prefill.request] == bench_.workers["bad"] && !healed_;
+    ++(fails ? failed_ : served_);
+    if (fails) return bench_.ended(prefill, ErrorCode::kUnavailable);
+    bench_.first_token(prefill, 50, 0);
+    bench_.handed_over(prefill);
+    SentFrame reserve = prefill;
+    reserve.to = decode_of_[prefill.request];
+    bench_.token(reserve, 51, 1, TokenFinish::kLength);
+  }
+  void pass(milliseconds by) {
+    for (; by.count() > 0; by -= milliseconds(500)) {
+      for (const auto& [name, id] : bench_.workers) bench_.heartbeat(id);
+      bench_.advance(milliseconds(500));
+    }
+  }
+
+  DispatchBench bench_;
+  std::map<std::uint64_t, WorkerId> decode_of_;
+  int failed_ = 0;
+  int served_ = 0;
+  bool healed_ = false;
+};
+
+TEST_F(PutAsideDispatch, EveryRequestOfABurstIsServedByTheOthers) {
+  std::vector<DispatchBench::Submitted> burst;
+  for (int i = 0; i < 60; ++i) burst.push_back(bench_.submit(2, 1));  // four times the good worker's batch
+  play();
+  for (const auto& sent : burst) {
+    EXPECT_FALSE(sent.client->error) << sent.client->error->message;
+    EXPECT_EQ(sent.client->finished, 1);
+  }
+  EXPECT_EQ(served_, 60);
+  EXPECT_LE(failed_, 16) << "its batch at the most";
+  EXPECT_EQ(bench_.metric("lynx_worker_put_aside_total{worker=\"bad\"}"), 1);
+  EXPECT_TRUE(bench_.all_released());
+}
+
+TEST_F(PutAsideDispatch, IsSeenInTheMetricsAndEndsWithATrialThatComesThrough) {
+  for (int i = 0; i < 12; ++i) {
+    bench_.submit(2, 1);
+    play();
+  }
+  EXPECT_EQ(failed_, 3);
+  pass(milliseconds(500));
+  EXPECT_EQ(bench_.metric("lynx_workers{role=\"decode\",state=\"put_aside\"}"), 1);
+  EXPECT_EQ(bench_.metric("lynx_workers{role=\"decode\",state=\"serving\"}"), 1);
+  EXPECT_EQ(bench_.metric("lynx_workers{role=\"decode\",state=\"away\"}"), 0);
+  pass(milliseconds(1000));
+  for (int i = 0; i < 4; ++i) {
+    bench_.submit(2, 1);
+    play();
+  }
+  EXPECT_EQ(failed_, 4) << "one trial";
+  healed_ = true;
+  pass(milliseconds(2500));
+  for (int i = 0; i < 4; ++i) {
+    bench_.submit(2, 1);
+    play();
+  }
+  pass(milliseconds(500));
+  EXPECT_EQ(bench_.metric("lynx_workers{role=\"decode\",state=\"serving\"}"), 2);
+}
+
+TEST_F(PutAsideDispatch, AFleetOfFailingWorkersAloneAnswersWithTheCause) {
+  bench_.dispatcher.worker_down(bench_.workers["d"], "the test says so");
+  bench_.workers.erase("d");
+  bench_.sender.frames.clear();
+  for (int i = 0; i < 6; ++i) {
+    const auto sent = bench_.submit(2, 1);
+    play();
+    ASSERT_TRUE(sent.client->error);
+    EXPECT_EQ(sent.client->error->code, "workers_failed");
+    EXPECT_NE(sent.client->error->message.find("the test says so"), std::string::npos);
+  }
+}
+
+TEST_F(PutAsideDispatch, WhatTheWorkerFailedWaitsForTheOtherAndEndsByTheRulesOfTheQueue) {
+  bench_.dispatcher.worker_down(bench_.workers["bad"], "for a while");
+  for (int i = 0; i < 16; ++i) {  // the good worker is full for as long as this test runs
+    bench_.submit(900, 1);
+    bench_.first_token(bench_.reach_prefill(), 50);
+  }
+  bench_.add_worker(WorkerRole::kDecode, "bad");
+  bench_.sender.frames.clear();
+  const auto sent = bench_.submit(2, 0);  // may wait for 2 s
+  play();
+  EXPECT_EQ(failed_, 1);
+  EXPECT_EQ(bench_.dispatcher.queued(), 1U);
+  pass(milliseconds(2500));
+  play();
+  EXPECT_EQ(failed_, 1) << "it does not go back";
+  ASSERT_TRUE(sent.client->error);
+  EXPECT_EQ(sent.client->error->status, 429);
+}
+
+}  // namespace
+}  // namespace lynx::testing
