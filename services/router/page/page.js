@@ -59,7 +59,7 @@ function chart(id, history, curves, fixedTop) {
   }
   const span = slots * history.period_s, ticks = span <= 120 ? 4 : 5;
   for (let i = 0; i <= ticks; ++i) {
-    const ago = span * (1 - i / ticks), label = ago === 0 ? "now" : ago % 60 ? `−${ago} s` : `−${ago / 60} min`;
+    const ago = Math.round(span * (1 - i / ticks)), label = ago === 0 ? "now" : ago % 60 ? `−${ago} s` : `−${ago / 60} min`;
     box.append(svg("text", {x: left + (width - left) * i / ticks, y: height - 2, "text-anchor": i === 0 ? "start" : i === ticks ? "end" : "middle"}, label));
   }
   for (const {values, kind} of curves) {
@@ -93,7 +93,7 @@ function showWorkers(workers) {
   const order = w => (w.role === "prefill" ? "0" : "1") + w.name;
   for (const w of [...workers].sort((a, b) => order(a) < order(b) ? -1 : 1)) {
     const used = w.total_blocks - w.free_blocks, decode = w.role === "decode";
-    row(table, [cell(w.name), cell(w.role, "left"), cell(w.state, "left " + w.state),
+    row(table, [cell(w.name), cell(w.role, "left"), cell(w.state.replace("_", " "), "left " + w.state),
                 cell(`${number(w.running)} of ${number(w.max_batch)}`), cell(number(w.waiting)),
                 cell(`${number(used)} of ${number(w.total_blocks)}`), cell(bar(w.total_blocks ? used / w.total_blocks : 0), "left"),
                 cell(w.step_ms > 0 ? time(w.step_ms) : nothing),
