@@ -160,10 +160,9 @@ class Backend {
   // By the batch's policy; padding rows neither vote nor route.
   virtual void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) = 0;  // [T,E]
   // out += sum over the plan's experts of weight * down(silu(gate x) * up x). Reads each active expert once.
-  // next: what the next product reads, if known; a device may bring it nearer meanwhile.
   virtual void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
-                           std::uint32_t layer, const Matrix* next) = 0;  // [T,H] both
-  virtual void sample(TensorView logits) = 0;  // [R,V]: by the batch's sampling; results in collect
+                           std::uint32_t layer) = 0;  // [T,H] both
+  virtual void sample(TensorView logits) = 0;         // [R,V]: by the batch's sampling; results in collect
 
   // After collect, for tests and laboratories: the plan of one layer of the last step, live rows only.
   virtual void read_plan(const RoutingPlans& plans, std::uint32_t layer, ExpertPlan& out) = 0;

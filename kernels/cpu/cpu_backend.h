@@ -62,7 +62,7 @@ class CpuBackend final : public Backend {
   void attention(TensorView out, TensorView q, std::uint32_t layer) override;
   void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) override;
   void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
-                   std::uint32_t layer, const Matrix* next) override;
+                   std::uint32_t layer) override;
   void sample(TensorView logits) override;
 
   void read_plan(const RoutingPlans& plans, std::uint32_t layer, ExpertPlan& out) override;

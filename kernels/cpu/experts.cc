@@ -56,7 +56,7 @@ class PanelLine {
 }  // namespace
 
 void CpuBackend::experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
-                             std::uint32_t layer, const Matrix*) {
+                             std::uint32_t layer) {
   const ExpertPlan& plan = static_cast<const CpuPlans&>(plans).layers.at(layer);
   const auto& packed = static_cast<const PackedExperts&>(w);
   LYNX_CHECK(x.cols == w.hidden && out.cols == w.hidden && out.rows == x.rows && plan.rows == x.rows,

@@ -11,15 +11,6 @@
 #include "kernels/cuda/rows.h"
 
 namespace lynx::cuda {
-namespace {
-
-NextWeights next_weights(const Matrix* w) {
-  if (w == nullptr) return {};
-  const auto& matrix = static_cast<const CudaMatrix&>(*w);
-  return {matrix.memory.get(), std::size_t{matrix.n} * matrix.k * sizeof(std::uint16_t)};
-}
-
-}  // namespace
 
 void CudaBackend::embed(TensorView out, TensorView table) {
   step_.on_logit_rows = false;
@@ -119,7 +110,7 @@ void CudaBackend::route(RoutingPlans& plans, std::uint32_t layer, TensorView log
 }
 
 void CudaBackend::experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
-                              std::uint32_t layer, const Matrix* next) {
+                              std::uint32_t layer) {
   const auto& experts = static_cast<const CudaExperts&>(w);
   cuda::experts_add({.out = out.f32_row(0),
                      .out_stride = out.stride,
@@ -129,7 +120,6 @@ void CudaBackend::experts_add(TensorView out, TensorView x, const ExpertWeights&
                      .shape = experts.shape(),
                      .plan = static_cast<const CudaPlans&>(plans).layer(layer, x.rows),
                      .workspace = experts_workspace_.get(),
-                     .next = next_weights(next),
                      .kernels = gpu_.kernels,
                      .prompt = !step_.decode},
                     stream_.get());

@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_const
       return plan_tasks(job, s.tables, s.tasks);
     case kWeights:
       if (threadIdx.x % kWarp == 0) produce_weights(job, s.tasks, s.ring);
-      __syncwarp();
-      return prefetch_share(job.args.next, blockIdx.x, gridDim.x);
+      return;
     case kInputs:
       return produce_inputs(job, s.tables, s.tasks, s.ring);
     case kTeller:

@@ -11,7 +11,6 @@
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/kernel_set.h"
-#include "kernels/cuda/next_weights.h"
 
 namespace lynx::cuda {
 
@@ -44,7 +43,6 @@ struct ExpertsArgs {
   ExpertShape shape;
   DevicePlan plan;                 // plan.rows is B
   std::byte* workspace = nullptr;  // 256-byte aligned
-  NextWeights next = {};           // to bring into L2 once all experts' weights have been asked for
   KernelSet kernels = KernelSet::kHopper;
   bool prompt = false;  // not a decode step: any number of rows, kernels for many rows an expert
 };

@@ -145,9 +145,7 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
     backend_->matmul(router, normed, *w.router);
     backend_->route(*plans_, layer,
                     replayed == nullptr ? router : replayed[layer % replayed_.size()].view.first_rows(t));
-    // The head is too large to be brought nearer.
-    const Matrix* const next = layer + 1 < config_.layers ? weights_.layers[layer + 1].qkv.get() : nullptr;
-    backend_->experts_add(x, normed, *w.experts, *plans_, layer, next);
+    backend_->experts_add(x, normed, *w.experts, *plans_, layer);
   }
   if (shape.logit_rows == 0) return;
 

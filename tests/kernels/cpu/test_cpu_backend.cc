@@ -91,7 +91,7 @@ TEST(CpuBackend, ExpertsAddTheWeightedSumOfThePlan) {
       fill(out.view, rows + 100);
       const std::vector<float> before(out.view.f32_row(0), out.view.f32_row(rows));
       const CpuPlans plans = plans_for(rows, rows);
-      backend.experts_add(out.view, x.view, *weights, plans, 0, nullptr);
+      backend.experts_add(out.view, x.view, *weights, plans, 0);
       const ExpertPlan& plan = plans.layers[0];
       for (std::uint32_t r = 0; r < rows; ++r) {
         for (std::uint32_t c = 0; c < kHidden; ++c) {

@@ -66,7 +66,7 @@ std::vector<float> on_cpu(Layer& layer, const RoutingCase& c, std::vector<float>
   plans.shape = c.shape;
   plans.layers = {c.plan()};
   layer.cpu.experts_add(view_of(residual, layer.shape.hidden), view_of(x, layer.shape.hidden), *layer.weights,
-                        plans, 0, nullptr);
+                        plans, 0);
   return residual;
 }
 
