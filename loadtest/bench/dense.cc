@@ -60,7 +60,7 @@ void measure_gemm(Report& report, const std::string& name, std::uint32_t n, std:
   const cuda::GemmLayers layers(n, k, cuda::kSkinnyRows);
   for (const std::uint32_t rows : {1U, 16U, 32U, 64U}) {
     report.add_read(name + ".b" + std::to_string(rows), layers.skinny_us(rows, add), layers.weight_bytes(),
-                    {{"cublaslt_us", layers.wide_us(rows, add)}});
+                    {{"cublaslt_us", layers.wide_us(rows, add)}, {"cached_us", layers.cached_us(rows, add)}});
   }
 }
 
@@ -76,7 +76,6 @@ void measure_attention(Report& report, const DenseShape& s) {
     const cuda::KvLayers kv(s, rows, kContext);
     report.add_read(s.name + ".attention.c1024.b" + std::to_string(rows),
                     cuda::decode_attention_us(s, kv, rows), kv.bytes_per_layer());
-    if (rows == 1) continue;
     const cuda::DenseChain chain(s, kv);
     report.add_read(s.name + ".dense_layer.b" + std::to_string(rows), chain.us(rows), chain.bytes(rows));
   }

@@ -29,6 +29,7 @@ class GemmLayers {
 
   double weight_bytes() const { return 2.0 * n_ * k_; }
   double skinny_us(std::uint32_t rows, bool add) const;
+  double cached_us(std::uint32_t rows, bool add) const;  // one layer again and again: from L2, if it fits
   double wide_us(std::uint32_t rows, bool add) const;
 
  private:
