@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kLeastSlope = 1e-15;  // seconds: no machine reads an expert or computes a token in less
+
 struct Point {
   double x = 0, seconds = 0;
 };
@@ -35,7 +37,8 @@ std::optional<Line> fit(const std::vector<Point>& points) {
   if (!(spread > 1e-9 * w * xx)) return std::nullopt;
   Line line{.at_zero = (y * xx - x * xy) / spread, .slope = (w * xy - x * y) / spread};
   if (line.at_zero < 0) line = {.at_zero = 0, .slope = xy / xx};
-  if (!(line.slope > 0)) return std::nullopt;
+  if (!(line.slope > kLeastSlope) || !std::isfinite(line.slope) || !std::isfinite(line.at_zero))
+    return std::nullopt;
   for (const Point& p : points)
     line.worst_error =
         std::max(line.worst_error, std::abs(line.at_zero + line.slope * p.x - p.seconds) / p.seconds);

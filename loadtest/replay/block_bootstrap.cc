@@ -25,7 +25,8 @@ Interval bootstrap_interval(std::size_t pairs, const BootstrapFigure& figure,
       from = i % block == 0 ? static_cast<std::size_t>(mix_bits(seed, i) % pairs) : (from + 1) % pairs;
       drawn[i] = from;
     }
-    values.push_back(figure(drawn));
+    const double value = figure(drawn);
+    values.push_back(std::isfinite(value) ? value : 0);  // a NaN has no place in an order
   }
   std::ranges::sort(values);
   out.low = percentile(values, 0.025);

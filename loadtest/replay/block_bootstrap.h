@@ -19,7 +19,8 @@ struct BootstrapOptions {
   std::size_t resamples = 1000;
 };
 
-// The figure of the pairs drawn: indices below `pairs`, each any number of times.
+// The figure of the pairs drawn: indices below `pairs`, each any number of times. One that is not finite
+// counts as 0.
 using BootstrapFigure = std::function<double(std::span<const std::size_t> drawn)>;
 
 // pairs: at least 1.

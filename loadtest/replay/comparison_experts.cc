@@ -11,6 +11,7 @@ namespace {
 
 // Fewer moments than this say nothing of how much the figure varies.
 constexpr std::size_t kFewestMoments = 10;
+constexpr double kMost = 1e12;  // of anything in a second; a file may say anything
 
 // What the decode workers of one side did between two samples. All zero: no step.
 struct Moment {
@@ -21,7 +22,9 @@ struct Moment {
 
 Moment moment_of(const FleetCurves& fleet, std::size_t i) {
   const double n = fleet.layer_steps[i];
-  if (!(n > 0) || std::isnan(fleet.batch[i])) return {};
+  const auto sound = [](double value) { return value >= 0 && value < kMost; };
+  if (!(n > 0 && sound(n) && sound(fleet.batch[i]) && sound(fleet.routed[i]) && sound(fleet.activated[i])))
+    return {};
   return {n, fleet.routed[i] * n, fleet.activated[i] * n, fleet.batch[i] * n};
 }
 
@@ -73,8 +76,8 @@ class AtEqualBatch {
   }
 
   struct Sides {
-    double a = 0, b = 0;  // experts at the mean of ln batch
-    double ratio() const { return b > 0 ? a / b : 0; }
+    double a = 0, b = 0;                                // experts at the mean of ln batch
+    double ratio() const { return b > 0 ? a / b : 0; }  // 0: a side did nothing
   };
   Sides solve() const {
     auto m = sums_;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -11,13 +10,11 @@
 #include "loadtest/replay/commands.h"
 #include "loadtest/replay/html_report.h"
 #include "loadtest/replay/passages.h"
-#include "loadtest/replay/replay.h"
+#include "loadtest/replay/replay_runner.h"
 #include "loadtest/replay/topics.h"
 
 namespace lynx {
 namespace {
-
-constexpr std::size_t kTerminalColumns = 110;
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -99,91 +96,6 @@ void announce(const ReplayPlan& plan) {
                  plan.facts.rejected.count - plan.facts.rejected.first.size());
 }
 
-// One or several replays on one loop, until all have ended.
-class Runner {
- public:
-  Runner(const ReplayConfig& config, const PromptWriter& writer)
-      : writer_(writer), live_(config.draw_live()) {}
-
-  // In the order of `sides`: each one's run, or why it could not begin. None sends before each of the others
-  // can send too, or never will.
-  std::vector<Result<RunView>> run(const ReplayPlan& plan, const std::vector<ReplayConfig::Side>& sides) {
-    EventLoop loop;
-    std::vector<std::unique_ptr<Replay>> replays;
-    std::vector<std::optional<Result<Report>>> reports(sides.size());
-    std::vector<bool> ready(sides.size());
-    std::size_t left = sides.size(), awaited = sides.size();
-    const auto begin_together = [&] {
-      if (--awaited > 0) return;
-      for (const auto& replay : replays) replay->begin();
-    };
-    for (std::size_t i = 0; i < sides.size(); ++i) replays.push_back(make(loop, plan, sides[i], i, ready));
-    loop.on_terminate([&] {
-      for (const auto& replay : replays) replay->interrupt();
-    });
-    for (std::size_t i = 0; i < replays.size(); ++i)
-      replays[i]->start(
-          [&, i] {
-            ready[i] = true;
-            begin_together();
-          },
-          [&, i](Result<Report> report) {
-            reports[i] = std::move(report);
-            if (--left == 0) loop.stop();
-            if (!ready[i]) begin_together();
-          });
-    loop.run();
-    std::vector<Result<RunView>> out;
-    for (std::size_t i = 0; i < replays.size(); ++i) {
-      auto& report = reports[i];
-      if (!report)
-        out.emplace_back(Error{ErrorCode::kInternal, "the run did not end"});
-      else if (!*report)
-        out.emplace_back(report->error());
-      else
-        out.emplace_back(view(sides[i].name, *replays[i], std::move(**report)));
-    }
-    return out;
-  }
-
- private:
-  // `ready`: the sides that run. The first of them is shown.
-  std::unique_ptr<Replay> make(EventLoop& loop, ReplayPlan plan, const ReplayConfig::Side& side,
-                               std::size_t index, const std::vector<bool>& ready) {
-    plan.target = side.target;
-    plan.metrics = side.metrics;
-    return std::make_unique<Replay>(loop, clock_, std::move(plan), writer_,
-                                    [this, index, &ready](const LiveFrame& frame) {
-                                      if (std::find(ready.begin(), ready.end(), true) - ready.begin() ==
-                                          static_cast<std::ptrdiff_t>(index))
-                                        show(frame);
-                                    });
-  }
-
-  void show(const LiveFrame& frame) {
-    if (live_)
-      painter_.paint(live_lines(frame, kTerminalColumns));
-    else
-      std::fprintf(stderr, "%s\n", progress_line(frame).c_str());
-  }
-
-  static RunView view(const std::string& name, const Replay& replay, Report report) {
-    RunView out{.name = name,
-                .report = std::move(report),
-                .outcomes = replay.outcomes(),
-                .timeline = {},
-                .fleet = fleet_curves(replay.workers()),
-                .workers = worker_curves(replay.workers())};
-    out.timeline = make_timeline(out.outcomes, out.report.facts.slos, out.report.facts.duration_s);
-    return out;
-  }
-
-  const PromptWriter& writer_;
-  const bool live_;
-  SteadyClock clock_;
-  LivePainter painter_{stderr};
-};
-
 // "out.json", "A" -> "out.A.json".
 std::string named(const std::string& path, const std::string& name) {
   const std::size_t slash = path.find_last_of('/'), dot = path.find_last_of('.');
@@ -211,7 +123,7 @@ int replay_command(const ReplayConfig& config) {
   const Trace trace = config.load_trace();
   const PromptWriter writer = make_writer(config);
   const ReplayPlan plan = make_plan(config, trace);
-  Runner runner(config, writer);
+  ReplayRunner runner(writer, config.draw_live());
   announce(plan);
 
   std::vector<RunView> runs;

@@ -14,8 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto run = lynx::parse_result(text, "fuzz");
   if (!run) return 0;
   static_cast<void>(lynx::result_json(*run, true));
-  const auto comparison =
-      lynx::compare(run->outcomes, run->outcomes, run->report.facts.slos, {.seed = 1, .resamples = 20});
+  const auto comparison = lynx::compare(*run, *run, {.seed = 1, .resamples = 20});
   static_cast<void>(lynx::html_report({*run, *run}, comparison ? &*comparison : nullptr));
   return 0;
 }
