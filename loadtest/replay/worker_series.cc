@@ -90,16 +90,15 @@ FleetCurves fleet_curves(const std::vector<WorkerHistory>& workers) {
   for (std::size_t i = 0; i + 1 < longest->samples.size(); ++i) {
     const double time = longest->samples[i + 1].at_s - longest->samples[i].at_s;
     out.at_s.push_back(longest->samples[i + 1].at_s);
-    out.routed.push_back(quotient(gained(decode, i, &WorkerSample::routed_sum),
-                                  gained(decode, i, &WorkerSample::routed_count)));
-    out.activated.push_back(quotient(gained(decode, i, &WorkerSample::activated_sum),
-                                     gained(decode, i, &WorkerSample::activated_count)));
+    const auto mean = [i](const auto& of, Field sum, Field count) {
+      return quotient(gained(of, i, sum), gained(of, i, count));
+    };
+    out.routed.push_back(mean(decode, &WorkerSample::routed_sum, &WorkerSample::routed_count));
+    out.activated.push_back(mean(decode, &WorkerSample::activated_sum, &WorkerSample::activated_count));
     out.layer_steps.push_back(gained(decode, i, &WorkerSample::activated_count));
-    out.batch.push_back(
-        quotient(gained(decode, i, &WorkerSample::batch_sum), gained(decode, i, &WorkerSample::batch_count)));
+    out.batch.push_back(mean(decode, &WorkerSample::batch_sum, &WorkerSample::batch_count));
     out.kv_bytes_per_s.push_back(quotient(gained(all, i, &WorkerSample::kv_bytes), time));
-    out.kv_ms.push_back(1e3 * quotient(gained(all, i, &WorkerSample::kv_seconds),
-                                       gained(all, i, &WorkerSample::kv_transfers)));
+    out.kv_ms.push_back(1e3 * mean(all, &WorkerSample::kv_seconds, &WorkerSample::kv_transfers));
   }
   return out;
 }
