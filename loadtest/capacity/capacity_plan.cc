@@ -36,9 +36,8 @@ std::optional<std::uint32_t> least(std::uint32_t most, const std::function<bool(
 // What the mean load asks for.
 void fill_least(CapacityPlan& plan, const std::vector<PlannedRequest>& requests, const WorkerCost& cost,
                 const CapacityGoal& goal) {
-  double input = 0, output = 0, context = 0, prefill = 0;
+  double output = 0, context = 0, prefill = 0;
   for (const PlannedRequest& r : requests) {
-    input += r.input_tokens;
     output += r.output_tokens;
     context += (r.input_tokens + r.output_tokens / 2.0) * r.output_tokens;  // each token's own
     prefill += cost.prefill_seconds(r.input_tokens);
