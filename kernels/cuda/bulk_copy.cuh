@@ -41,6 +41,21 @@ __device__ inline void wait(std::uint64_t& barrier, std::uint32_t parity) {
       : "memory");
 }
 
+// Whether it has.
+__device__ inline bool has_completed(std::uint64_t& barrier, std::uint32_t parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(done)
+      : "r"(shared_address(&barrier)), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
 // For data that is read once per launch: it should be the first to leave L2.
 __device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;
@@ -64,6 +79,12 @@ __device__ inline void bulk_copy(void* to, const void* from, std::uint32_t bytes
       : "memory");
 }
 
+// Asks for the data to be in L2. The address and bytes are multiples of 16.
+__device__ inline void prefetch_to_l2(const void* from, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+
 // Orders this thread's accesses to global memory with those of the copy engine.
 __device__ inline void copy_engine_fence() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
@@ -75,6 +96,20 @@ __device__ inline std::uint32_t load_acquire(const std::uint32_t* flag) {
   std::uint32_t value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
+}
+
+__device__ inline std::uint32_t load_relaxed(const std::uint32_t* p) {
+  std::uint32_t value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+  return value;
+}
+
+// One side of a barrier waits, the other goes on.
+__device__ inline void wait_at(std::uint32_t barrier, std::uint32_t threads) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ inline void arrive_at(std::uint32_t barrier, std::uint32_t threads) {
+  asm volatile("barrier.cta.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // A barrier of some warps of the block. One barrier always has the same number of threads.

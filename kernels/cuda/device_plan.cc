@@ -33,6 +33,7 @@ DevicePlan carve(Carver& carver, const RouterShape& shape, std::uint32_t rows) {
   plan.experts = shape.experts;
   const std::size_t pairs = std::size_t{rows} * shape.top_k;
   plan.stats = carver.take<DevicePlanStats>(1);
+  plan.hints = carver.take<std::uint32_t>(kPlanHints);
   plan.count = carver.take<std::uint32_t>(1);
   plan.active = carver.take<std::uint32_t>(shape.experts);
   plan.offsets = carver.take<std::uint32_t>(shape.experts + 1);

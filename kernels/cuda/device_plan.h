@@ -26,6 +26,9 @@ struct DevicePlanRow {
   std::uint32_t retained_q24 = 0;
 };
 
+// So many hints, at most.
+inline constexpr std::uint32_t kPlanHints = 64;
+
 struct DevicePlan {
   std::uint32_t rows = 0;     // B
   std::uint32_t top_k = 0;    // k
@@ -34,12 +37,16 @@ struct DevicePlan {
   std::uint32_t* expert_of = nullptr;  // [B, k]
   float* weight_of = nullptr;          // [B, k]
   // By active expert: the pairs of active expert i are offsets[i] .. offsets[i+1], by rising row.
-  std::uint32_t* count = nullptr;      // [1] A, active experts
-  std::uint32_t* active = nullptr;     // [N] the first A are written, rising
-  std::uint32_t* offsets = nullptr;    // [N + 1] the first A + 1 are written
-  std::uint32_t* row_of = nullptr;     // [B * k]
-  std::uint32_t* slot_of = nullptr;    // [B * k]
-  float* pair_weight = nullptr;        // [B * k] weight_of[row_of * k + slot_of]
+  std::uint32_t* count = nullptr;    // [1] A, active experts
+  std::uint32_t* active = nullptr;   // [N] the first A are written, rising
+  std::uint32_t* offsets = nullptr;  // [N + 1] the first A + 1 are written
+  std::uint32_t* row_of = nullptr;   // [B * k]
+  std::uint32_t* slot_of = nullptr;  // [B * k]
+  float* pair_weight = nullptr;      // [B * k] weight_of[row_of * k + slot_of]
+  // While a decode batch is routed: 1 + an expert that is sure to be active, so that its weights can be on
+  // their way before the plan is there. By rank, then row; 0: none yet. The expert kernel clears them. They
+  // decide nothing: what stands here wrongly costs time alone.
+  std::uint32_t* hints = nullptr;      // [kPlanHints]
   DevicePlanStats* stats = nullptr;    // [1]
   DevicePlanRow* row_stats = nullptr;  // [B] the live rows of decode batches are written
 };

@@ -1,11 +1,12 @@
-// The expert kernel: one persistent block a multiprocessor; eight warps of consumers, a planner, two
-// producers and a teller.
+// The expert kernel: persistent blocks, one a multiprocessor; eight warps of consumers, a planner, two
+// producers and a teller, who before there is anything to tell has weights brought nearer.
 #include "kernels/cuda/experts.h"
 
 #include "kernels/cuda/experts_consumer.cuh"
 #include "kernels/cuda/experts_producers.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
+#include "kernels/cuda/route_shared.cuh"
 
 namespace lynx::cuda {
 namespace {
@@ -27,29 +28,39 @@ static_assert(sizeof(ExpertsShared) <= 227 * 1024, "a block's shared memory on H
 __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_constant__ ExpertsJob job) {
   extern __shared__ __align__(128) std::byte memory[];
   ExpertsShared& s = *reinterpret_cast<ExpertsShared*>(memory);
+  const auto start = static_cast<std::uint32_t>(clock());
   if (threadIdx.x == 0) {
+    mark_experts(job, ExpertsMark::kStart);
     init_rings(s.tasks, s.ring);
     init_outputs(s.outputs);
   }
   release_dependents();
+  __syncthreads();
+  const std::uint32_t role = threadIdx.x / kWarp;
+  if (role == kTeller) WeightsAhead(job).run(s.tasks.located[0]);
+  if (role == kPlanner) return Planner(job, s.tables, s.tasks).run();
   grid_dependency_wait();
-  build_tables(job, s.tables);
-  switch (threadIdx.x / kWarp) {
-    case kPlanner:
-      return plan_tasks(job, s.tables, s.tasks);
+  if (threadIdx.x == 0) mark_experts(job, ExpertsMark::kReady);
+  switch (role) {
     case kWeights:
       if (threadIdx.x % kWarp == 0) produce_weights(job, s.tasks, s.ring);
       return;
     case kInputs:
-      return produce_inputs(job, s.tables, s.tasks, s.ring);
+      return produce_inputs(job, s.tasks, s.ring);
     case kTeller:
-      tell(job, s.tables, s.tasks, s.outputs);
+      Teller(job, s.tables, s.tasks, s.outputs).run();
       break;
     default:
       Consumer(job, s.tasks, s.ring, s.outputs).run();
   }
+  const std::uint32_t left = role == kTeller ? count_leaving(job) : 0;
   sync_threads<kFinisherBarrier>(kFinishers);
   add_finished(job, s.outputs);
+  if (role == kTeller) leave(job, s.tables.experts, left);
+  if (threadIdx.x == 0) {
+    mark_experts(job, ExpertsMark::kEnd);
+    mark_sum(job, ExpertsMark::kCycles, static_cast<std::uint32_t>(clock()) - start);
+  }
 }
 
 // For batches whose sum is too much for the tail of the kernel: a thread sums four outputs of one row.
@@ -59,13 +70,24 @@ __global__ void __launch_bounds__(256) add_slots_kernel(const __grid_constant__ 
     add_slots(job, blockIdx.x, column);
 }
 
+// All multiprocessors but those on which the next layer's routing can lie from early on, and no block of the
+// next launch has to wait for it to leave. Memory is as busy without them.
+unsigned blocks_of_launch(std::uint32_t rows) {
+  static const unsigned all = multiprocessors();
+  const unsigned spare = rows <= kMaxRouteRows ? route_blocks(rows) : 0;
+  return all > 2 * spare ? all - spare : all;
+}
+
 ExpertsJob make_job(const ExpertsArgs& args) {
-  return {.args = args,
-          .workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows),
-          .gate_up = gate_up_layout(args.shape),
-          .down = down_layout(args.shape),
-          .activation_stride = activation_stride(args.shape),
-          .sums_here = args.plan.rows <= kMaxSumRows};
+  const MatrixLayout down = down_layout(args.shape);
+  return {
+      .args = args,
+      .workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows),
+      .gate_up = gate_up_layout(args.shape),
+      .down = down,
+      .activation_stride = activation_stride(args.shape),
+      .small_downs = (2 * blocks_of_launch(args.plan.rows) + down.unit_rows) / (down.unit_rows * down.parts),
+      .sums_here = args.plan.rows <= kMaxSumRows};
 }
 
 }  // namespace
@@ -74,8 +96,8 @@ void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
   if (args.prompt && has_prompt_kernels()) return experts_add_prompt(args, stream);
   if (args.kernels == KernelSet::kPortable) return experts_add_portable(args, stream);
   const ExpertsJob job = make_job(args);
-  static const unsigned blocks = multiprocessors();
-  launch("experts", experts_kernel, Shape{dim3(blocks), dim3(kThreads), sizeof(ExpertsShared)}, stream,
+  launch("experts", experts_kernel,
+         Shape{dim3(blocks_of_launch(args.plan.rows)), dim3(kThreads), sizeof(ExpertsShared)}, stream,
          Overlap::kPrevious, job);
   if (!job.sums_here)
     launch("experts: weighted sum", add_slots_kernel, Shape{dim3(args.plan.rows), dim3(256)}, stream,

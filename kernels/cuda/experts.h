@@ -11,6 +11,7 @@
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/timeline.h"
 
 namespace lynx::cuda {
 
@@ -45,6 +46,7 @@ struct ExpertsArgs {
   std::byte* workspace = nullptr;  // 256-byte aligned
   KernelSet kernels = KernelSet::kHopper;
   bool prompt = false;  // not a decode step: any number of rows, kernels for many rows an expert
+  std::uint64_t* timeline = nullptr;  // [blocks, kExpertsMarks] on the device, or null
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.

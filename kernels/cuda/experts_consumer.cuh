@@ -3,17 +3,17 @@
 #pragma once
 
 #include "kernels/cuda/experts_outputs.cuh"
+#include "kernels/cuda/experts_tables.cuh"
 
 namespace lynx::cuda {
 
-inline constexpr std::uint32_t kConsumerBarrier = 1, kFinisherBarrier = 2;
+// All consumers have written a task's outputs: barriers kWrittenBarrier on, in turn. (The barriers of shared
+// memory would have 256 arrivals to count one by one.)
+inline constexpr std::uint32_t kConsumerBarrier = 1, kFinisherBarrier = 2, kWrittenBarrier = 3;
 inline constexpr std::uint32_t kFinishers = kConsumers + kWarp;  // consumers and teller
 
 __device__ inline void init_outputs(OutputShared& shared) {
-  for (std::uint32_t i = 0; i < kTellAhead; ++i) {
-    barrier_init(shared.written[i], kConsumers);  // every thread for what it wrote
-    barrier_init(shared.told[i], 1);
-  }
+  for (std::uint64_t& told : shared.told) barrier_init(told, 1);
   shared.finished = 0;
   publish_barriers();
 }
@@ -25,14 +25,16 @@ class Consumer {
 
   __device__ void run() {
     for (TaskCursor at;; at.advance(), told_.advance()) {
+      wait_task_.start();
       wait(tasks_.described[at.at], at.parity);
+      wait_task_.stop();
       const TaskSlot& slot = tasks_.slots[at.at];
       const std::uint32_t rows = slot.task.rows;
-      if (rows == 0) return;
+      if (rows == 0) break;
       if (slot.task.task_units == 1)
         run_task<1, 1>(slot);
       else if (slot.task.task_units == 2)
-        run_task<2, 1>(slot);
+        rows <= 8 ? run_task<2, 1>(slot) : run_task<2, 2>(slot);
       else if (rows <= 8)
         run_task<4, 1>(slot);
       else if (rows <= 16)
@@ -40,6 +42,7 @@ class Consumer {
       else
         rows <= 32 ? run_task<4, 4>(slot) : run_task<4, 6>(slot);
     }
+    if (threadIdx.x == 0) mark_sums();
   }
 
  private:
@@ -47,7 +50,11 @@ class Consumer {
   __device__ void run_task(const TaskSlot& slot) {
     const Task task = slot.task;
     Products<kTiles, kRowTiles> products;
-    multiply(products, ring_, stage_, task.inputs);
+    multiply(products, ring_, stage_, task.inputs, wait_stage_);
+    outputs_.start();
+    if (threadIdx.x == 0) mark_experts(job_, ExpertsMark::kLastFull);
+    if (first_ && threadIdx.x == 0) mark_experts(job_, ExpertsMark::kFirstTask);
+    first_ = false;
     constexpr int kPasses = kTiles == 4 ? 2 : 1;
     constexpr std::uint32_t kOutputs = kTiles == 1 ? 32 : 64;
 #pragma unroll
@@ -68,13 +75,25 @@ class Consumer {
           write_activations<kOutputs>(job_, task, sums, now);
       }
     }
+    outputs_.stop();
+    wait_teller_.start();
     hand_to_teller(task);
+    wait_teller_.stop();
+  }
+
+  __device__ void mark_sums() const {
+    mark_experts(job_, ExpertsMark::kWritten);
+    mark_sum(job_, ExpertsMark::kFirstFull, wait_stage_.first());
+    mark_sum(job_, ExpertsMark::kWaitTask, wait_task_.total());
+    mark_sum(job_, ExpertsMark::kWaitStage, wait_stage_.total());
+    mark_sum(job_, ExpertsMark::kOutputs, outputs_.total());
+    mark_sum(job_, ExpertsMark::kWaitTeller, wait_teller_.total());
   }
 
   __device__ void hand_to_teller(const Task& task) {
     if (!task.down) copy_engine_fence();  // what was written here, copy engines will read
     wait(shared_.told[told_.at], told_.parity ^ 1);
-    arrive(shared_.written[told_.at]);
+    arrive_at(kWrittenBarrier + told_.at, kFinishers);
   }
 
   const ExpertsJob& job_;
@@ -84,47 +103,86 @@ class Consumer {
   StageCursor stage_;
   Cursor<kTellAhead> told_;
   std::uint32_t pass_ = 0;
+  bool first_ = true;
+  Stopwatch wait_task_{job_.args.timeline != nullptr};
+  Stopwatch wait_stage_{job_.args.timeline != nullptr};
+  Stopwatch outputs_{job_.args.timeline != nullptr};
+  Stopwatch wait_teller_{job_.args.timeline != nullptr};
 };
 
-// The last block to have told all of its tasks clears the counters: nobody reads them any more. One thread.
-__device__ inline void leave(const ExpertsJob& job, const TaskTables& tables) {
-  if (atomicAdd(job.workspace.finished_blocks, 1U) + 1 != gridDim.x) return;
-  for (std::uint32_t i = 0; i < tables.experts; ++i) job.workspace.gate_up_done[i] = 0;
+// The last block to have told all of its tasks clears the counters: nobody reads them any more. The teller.
+__device__ inline std::uint32_t count_leaving(const ExpertsJob& job) {
+  return threadIdx.x % kWarp == 0 ? atomicAdd(job.workspace.finished_blocks, 1U) + 1 : 0;
+}
+__device__ inline void leave(const ExpertsJob& job, std::uint32_t experts, std::uint32_t left) {
+  const std::uint32_t lane = threadIdx.x % kWarp;
+  if (__shfl_sync(kAllLanes, left, 0) != gridDim.x) return;
+  for (std::uint32_t i = lane; i < experts; i += kWarp) job.workspace.gate_up_done[i] = 0;
+  for (std::uint32_t i = lane; i < kPlanHints; i += kWarp) job.args.plan.hints[i] = 0;
+  if (lane != 0) return;
   *job.workspace.next_task = 0;
   *job.workspace.finished_blocks = 0;
 }
 
 // One warp. Counts finished tasks where all blocks see it, and keeps the outputs whose last task was this
 // block's.
-__device__ inline void tell(const ExpertsJob& job, const TaskTables& tables, TaskRing& ring,
-                            OutputShared& shared) {
-  const std::uint32_t lane = threadIdx.x % kWarp;
-  Cursor<kTellAhead> told;
-  for (TaskCursor at;; at.advance(), told.advance()) {
-    wait(ring.described[at.at], at.parity);
-    const Task task = ring.slots[at.at].task;
-    if (task.rows == 0) break;
-    wait(shared.written[told.at], told.parity);
-    __syncwarp();  // all lanes have read the task
-    if (lane == 0) {
-      arrive(shared.told[told.at]);
-      arrive(ring.free[at.at]);
-    }
-    device_fence();
-    if (!task.down) {
-      if (lane == 0) atomicAdd(&job.workspace.gate_up_done[task.active], 1U);
-    } else if (job.sums_here && lane < task.units) {
-      std::uint32_t* done = &job.workspace.down_done[task.unit + lane];
-      if (atomicAdd(done, 1U) + 1 == tables.row_blocks * job.down.parts) {
-        *done = 0;  // for the next launch
-        shared.finished_unit[atomicAdd(&shared.finished, 1U)] = static_cast<std::uint16_t>(task.unit + lane);
+class Teller {
+ public:
+  __device__ Teller(const ExpertsJob& job, const TaskTables& tables, TaskRing& ring, OutputShared& shared)
+      : job_(job), tables_(tables), ring_(ring), shared_(shared) {}
+
+  __device__ void run() {
+    for (TaskCursor at;; at.advance(), told_.advance()) {
+      wait(ring_.described[at.at], at.parity);
+      const Task task = ring_.slots[at.at].task;
+      if (task.rows == 0) break;
+      wait_at(kWrittenBarrier + told_.at, kFinishers);
+      ++tasks_;
+      if (lane_ == 0) {
+        arrive(shared_.told[told_.at]);
+        arrive(ring_.free[at.at]);
       }
+      keep_finished();
+      device_fence();
+      task.down ? tell_down(task) : tell_gate_up(task);
     }
-    __syncwarp();
+    keep_finished();
+    device_fence();
+    if (lane_ != 0) return;
+    mark_experts(job_, ExpertsMark::kTold);
+    mark_sum(job_, ExpertsMark::kTasks, tasks_);
   }
-  device_fence();
-  if (lane == 0) leave(job, tables);
-}
+
+ private:
+  __device__ void tell_gate_up(const Task& task) {
+    if (lane_ != 0) return;
+    atomicAdd(&job_.workspace.gate_up_done[task.active], 1U);
+    mark_experts(job_, ExpertsMark::kGateUpTold);
+  }
+  __device__ void tell_down(const Task& task) {
+    if (!job_.sums_here || lane_ >= task.units) return;
+    unit_ = task.unit + lane_;
+    done_ = atomicAdd(&job_.workspace.down_done[unit_], 1U) + 1;
+  }
+  // What the last count of tell_down said: looked at as late as can be, for it takes its time.
+  __device__ void keep_finished() {
+    if (done_ != 0 && done_ == tables_.row_blocks * job_.down.parts) {
+      job_.workspace.down_done[unit_] = 0;  // for the next launch
+      shared_.finished_unit[atomicAdd(&shared_.finished, 1U)] = static_cast<std::uint16_t>(unit_);
+    }
+    done_ = 0;
+  }
+
+  const ExpertsJob& job_;
+  const TaskTables& tables_;
+  TaskRing& ring_;
+  OutputShared& shared_;
+  const std::uint32_t lane_ = threadIdx.x % kWarp;
+  Cursor<kTellAhead> told_;
+  std::uint32_t unit_ = 0;
+  std::uint32_t done_ = 0;
+  std::uint32_t tasks_ = 0;
+};
 
 // Consumers and teller: the weighted sums of the outputs that this block finished.
 __device__ inline void add_finished(const ExpertsJob& job, const OutputShared& shared) {

@@ -8,7 +8,9 @@
 // 8q + 4h .. + 3. The activations are then read as 16 plain bytes a lane, and a sum over k does not care
 // about the order of k.
 //
-// A matrix is [M / 32][ceil(K / 128)] units; an expert is its gate-up matrix, then its down matrix.
+// A matrix is [M / 32] by [ceil(K / 128)] units; an expert is its gate-up matrix, then its down matrix. Four
+// neighbouring units of outputs lie interleaved, [M / 128][ceil(K / 128)][4], so that what a stage of a task
+// reads lies in one piece of 32 KiB, whose DRAM pages are opened once.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,7 @@ namespace lynx::cuda {
 inline constexpr std::uint32_t kUnitOutputs = 32;
 inline constexpr std::uint32_t kUnitInputs = 128;
 inline constexpr std::uint32_t kUnitBytes = kUnitOutputs * kUnitInputs * 2;
+inline constexpr std::uint32_t kGroupUnits = 4;    // units of outputs that lie interleaved
 inline constexpr std::uint32_t kBlockInputs = 32;  // what one lane's 16 bytes of an activation row belong to
 
 struct MatrixLayout {
@@ -42,6 +45,21 @@ LYNX_LAYOUT_FN std::uint32_t ceil_div(std::uint32_t a, std::uint32_t b) { return
 
 LYNX_LAYOUT_FN std::size_t matrix_bytes(const MatrixLayout& m) {
   return std::size_t{m.unit_rows} * m.unit_cols * kUnitBytes;
+}
+// Units in the group of unit `row` of outputs: the last group may have fewer.
+LYNX_LAYOUT_FN std::uint32_t group_units(const MatrixLayout& m, std::uint32_t row) {
+  const std::uint32_t left = m.unit_rows - row / kGroupUnits * kGroupUnits;
+  return left < kGroupUnits ? left : kGroupUnits;
+}
+// Bytes from a unit to the next inputs of the same outputs.
+LYNX_LAYOUT_FN std::uint32_t column_bytes(const MatrixLayout& m, std::uint32_t row) {
+  return group_units(m, row) * kUnitBytes;
+}
+// Bytes from the start of the matrix to the unit of outputs `row` and inputs `col`.
+LYNX_LAYOUT_FN std::size_t unit_offset(const MatrixLayout& m, std::uint32_t row, std::uint32_t col) {
+  const std::uint32_t first = row / kGroupUnits * kGroupUnits;
+  return (std::size_t{first} * m.unit_cols + row % kGroupUnits) * kUnitBytes +
+         std::size_t{col} * column_bytes(m, row);
 }
 LYNX_LAYOUT_FN MatrixLayout gate_up_layout(const ExpertShape& s) {
   const std::uint32_t cols = ceil_div(s.hidden, kUnitInputs);

@@ -12,10 +12,9 @@ inline constexpr std::uint32_t kMaxOutputUnits = 1024;  // hidden size / 32
 inline constexpr std::uint32_t kTellAhead = 4;  // tasks that the teller may lie behind
 
 struct OutputShared {
-  PartialSums sums[2];                // of this pass and the one before
-  std::uint64_t written[kTellAhead];  // all consumers have written a task's outputs
-  std::uint64_t told[kTellAhead];     // the other blocks know
-  std::uint32_t finished;             // down units that this block finished
+  PartialSums sums[2];             // of this pass and the one before
+  std::uint64_t told[kTellAhead];  // the other blocks know what a task wrote
+  std::uint32_t finished;          // down units that this block finished
   std::uint16_t finished_unit[kMaxOutputUnits];
 };
 

@@ -17,7 +17,7 @@ __global__ void pack_kernel(PackArgs args, MatrixLayout m, bool gate_up) {
   const std::uint32_t unit = blockIdx.x;
   const std::uint32_t unit_row = unit / m.unit_cols;
   const std::uint32_t unit_col = unit % m.unit_cols;
-  auto* to = reinterpret_cast<uint4*>(args.packed + m.expert_offset + std::size_t{unit} * kUnitBytes);
+  auto* to = reinterpret_cast<uint4*>(args.packed + m.expert_offset + unit_offset(m, unit_row, unit_col));
   for (std::uint32_t piece = threadIdx.x; piece < kPiecesOfUnit; piece += blockDim.x) {
     const std::uint32_t lane = piece % 32;
     const std::uint32_t half = piece / 32 % 2;

@@ -36,7 +36,7 @@ struct TaskSlot {
 
 // No block should hold tasks that another could do sooner: the next one is claimed when all but so many
 // stages of those before it have been asked for. That is time enough to claim and describe it.
-inline constexpr std::uint32_t kClaimLead = 4;
+inline constexpr std::uint32_t kClaimLead = 2;
 
 struct TaskRing {
   TaskSlot slots[kTaskSlots];
@@ -48,6 +48,9 @@ struct TaskRing {
 using TaskCursor = Cursor<kTaskSlots>;
 
 inline constexpr std::uint32_t kStages = 4;
+// Stages asked for and not there. What lies in the queues to memory delays all else that a block asks of it
+// (inputs, claims, fences): two keep memory busy, four would double the time that everything takes.
+inline constexpr std::uint32_t kInFlight = 2;
 inline constexpr std::uint32_t kStageWeightBytes = kTaskUnits * kUnitBytes;
 inline constexpr std::uint32_t kRowPad = 64;  // bytes: two neighbouring rows then use different banks
 inline constexpr std::uint32_t kStageInputBytes = kRowBlock * (kUnitInputs * 2 + kRowPad);
@@ -69,7 +72,7 @@ struct StageShape {
   std::uint32_t unit_cols;   // units of inputs in a stage: 4 / task_units
   std::uint32_t row_stride;  // bytes between rows of activations in a stage
   __device__ explicit StageShape(std::uint32_t task_units)
-      : unit_cols(kTaskUnits / task_units), row_stride(unit_cols * kUnitInputs * 2 + kRowPad) {}
+      : unit_cols(kTaskUnits >> (task_units / 2)), row_stride(unit_cols * kUnitInputs * 2 + kRowPad) {}
   __device__ std::uint32_t inputs() const { return unit_cols * kUnitInputs; }
 };
 

@@ -30,7 +30,8 @@ struct Task {
   std::uint32_t blocks;  // of 32 inputs
   std::uint32_t first_input;
   std::uint32_t part;
-  bool has_unit;  // this warp's is within the matrix
+  bool has_unit;               // this warp's is within the matrix
+  std::uint32_t column_bytes;  // from its weights to those of the next 128 inputs
 };
 
 struct Warp {
@@ -51,9 +52,10 @@ __device__ inline Task task_of(const Job& job, const Warp& warp) {
   t.first_input = first_col * kUnitInputs;
   t.blocks = min(m.part_cols * kUnitInputs, m.inputs - t.first_input) / kBlockInputs;
   t.has_unit = t.unit + warp.unit < m.unit_rows;
+  t.column_bytes = column_bytes(m, t.unit + warp.unit);
   t.weights = job.args.packed + plan.active[blockIdx.y] * job.expert_bytes + m.expert_offset +
-              (std::size_t{t.unit + warp.unit} * m.unit_cols + first_col) * kUnitBytes +
-              warp.quarter * (kUnitBytes / kQuarters) + warp.lane * 16;
+              unit_offset(m, t.unit + warp.unit, first_col) + warp.quarter * (kUnitBytes / kQuarters) +
+              warp.lane * 16;
   return t;
 }
 
@@ -66,7 +68,7 @@ struct Weights {
 __device__ inline Weights load_weights(const Task& t, const Warp& warp, std::uint32_t column) {
   Weights w = {};
   if (!t.has_unit || column * kQuarters + warp.quarter >= t.blocks) return w;
-  const std::byte* from = t.weights + std::size_t{column} * kUnitBytes;
+  const std::byte* from = t.weights + std::size_t{column} * t.column_bytes;
 #pragma unroll
   for (unsigned tile = 0; tile < 2; ++tile)
 #pragma unroll

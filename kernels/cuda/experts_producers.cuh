@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/experts_pipeline.cuh"
+#include "kernels/cuda/experts_tables.cuh"
 
 namespace lynx::cuda {
 
@@ -23,84 +24,189 @@ __device__ inline void describe_row(const ExpertsJob& job, TaskSlot& slot, const
 }
 
 __device__ inline std::uint32_t stages_of(const Task& task) {
-  return ceil_div(task.inputs, StageShape(task.task_units).inputs());
+  const std::uint32_t cols = ceil_div(task.inputs, kUnitInputs);
+  return (cols * task.task_units + kTaskUnits - 1) / kTaskUnits;
 }
 
 // One warp: claims tasks until the list ends, and describes them.
-__device__ inline void plan_tasks(const ExpertsJob& job, const TaskTables& tables, TaskRing& ring) {
-  const std::uint32_t lane = threadIdx.x % kWarp;
-  std::uint32_t claimed = 0;  // stages
-  TaskCursor at;
-  for (std::uint32_t index = blockIdx.x;; at.advance()) {
-    wait(ring.free[at.at], at.parity ^ 1);
-    TaskSlot& slot = ring.slots[at.at];
-    Task task{};
-    if (index < tables.tasks) task = locate_task(job, tables, index);
-    if (lane == 0) {
-      slot.task = task;
-      arrive(ring.located[at.at]);
+class Planner {
+ public:
+  __device__ Planner(const ExpertsJob& job, TaskTables& tables, TaskRing& ring)
+      : job_(job), tables_(tables), ring_(ring) {}
+
+  __device__ void run() {
+    DevicePlan plan = rehearsal_plan(tables_);
+    std::uint32_t index = 0;
+    Task task;
+#pragma unroll 1
+    for (bool rehearsal = true;; rehearsal = false) {
+      task = first_task(job_, plan, index);
+      if (!rehearsal) break;
+      grid_dependency_wait();
+      plan = job_.args.plan;
+      index = blockIdx.x;
     }
-    for (std::uint32_t row = lane; row < task.rows; row += kWarp) describe_row(job, slot, task, row);
-    arrive(ring.described[at.at]);
-    if (task.rows == 0) return;
-    claimed += stages_of(task);
-    if (lane == 0) {
-      while (claimed > atomicAdd(&ring.stages_begun, 0U) + kClaimLead) __nanosleep(32);
-      index = gridDim.x + atomicAdd(job.workspace.next_task, 1U);
+    if (lane_ == 0) mark_experts(job_, ExpertsMark::kFirstFound);
+    const bool found = task.rows != 0;
+    if (found) hand_over(task);
+    build_tables(job_, plan, tables_);
+    if (found) index = claim();
+    for (;; index = claim()) {
+      task = index < tables_.tasks ? locate_task(job_, tables_, index) : Task{};
+      hand_over(task);
+      if (task.rows == 0) return;
     }
-    index = __shfl_sync(kAllLanes, index, 0);
   }
-}
+
+ private:
+  __device__ void hand_over(const Task& task) {
+    wait(ring_.free[at_.at], at_.parity ^ 1);
+    TaskSlot& slot = ring_.slots[at_.at];
+    if (lane_ == 0) {
+      slot.task = task;
+      arrive(ring_.located[at_.at]);
+    }
+    for (std::uint32_t row = lane_; row < task.rows; row += kWarp) describe_row(job_, slot, task, row);
+    arrive(ring_.described[at_.at]);
+    claimed_ += stages_of(task);
+    at_.advance();
+  }
+  // The next task that nobody has claimed, when it is time.
+  __device__ std::uint32_t claim() {
+    std::uint32_t index = 0;
+    if (lane_ == 0) {
+      while (claimed_ > atomicAdd(&ring_.stages_begun, 0U) + kClaimLead) __nanosleep(32);
+      index = gridDim.x + atomicAdd(job_.workspace.next_task, 1U);
+    }
+    return __shfl_sync(kAllLanes, index, 0);
+  }
+
+  const ExpertsJob& job_;
+  TaskTables& tables_;
+  TaskRing& ring_;
+  const std::uint32_t lane_ = threadIdx.x % kWarp;
+  TaskCursor at_;
+  std::uint32_t claimed_ = 0;  // stages
+};
+
+// Of gate-up weights that are sure to be needed, so many bytes come into L2 before the plan is there. Memory
+// could give twice as many in this time, but more have brought nothing more.
+inline constexpr std::uint32_t kAheadBytes = 12U << 20;
+
+// One warp, until the block has its first task: this block's share of the experts that routing hints at. It
+// reads the hints while routing still runs, for whatever stands there is harmless: see DevicePlan::hints.
+class WeightsAhead {
+ public:
+  __device__ explicit WeightsAhead(const ExpertsJob& job)
+      : job_(job),
+        slice_(ceil_div(static_cast<std::uint32_t>(matrix_bytes(job.gate_up) / kUnitBytes), gridDim.x) *
+               kUnitBytes),
+        left_(kAheadBytes / gridDim.x / kUnitBytes * kUnitBytes) {}
+
+  __device__ void run(std::uint64_t& until) {
+    bool seen[kPlanHints / kWarp] = {};
+    while (left_ != 0 && __any_sync(kAllLanes, has_completed(until, 0)) == 0) {
+#pragma unroll
+      for (std::uint32_t i = 0; i < kPlanHints / kWarp; ++i) {
+        const std::uint32_t hint = seen[i] ? 0 : load_relaxed(job_.args.plan.hints + i * kWarp + lane_);
+        seen[i] |= hint != 0;
+        for (std::uint32_t lanes = __ballot_sync(kAllLanes, hint != 0); lanes != 0; lanes &= lanes - 1)
+          ask_for(__shfl_sync(kAllLanes, hint, __ffs(lanes) - 1) - 1);
+      }
+    }
+  }
+
+ private:
+  __device__ void ask_for(std::uint32_t expert) {
+    if (expert >= job_.args.shape.experts || asked_for(expert)) return;
+    const std::size_t all = matrix_bytes(job_.gate_up);
+    const std::size_t first = std::size_t{blockIdx.x} * slice_;
+    if (first >= all) return;
+    const auto bytes = static_cast<std::uint32_t>(min(std::size_t{min(slice_, left_)}, all - first));
+    left_ -= bytes;
+    const std::byte* from =
+        job_.args.packed + expert * (all + matrix_bytes(job_.down)) + job_.gate_up.expert_offset + first;
+    for (std::uint32_t at = lane_ * kUnitBytes; at < bytes; at += kWarp * kUnitBytes)
+      prefetch_to_l2(from + at, kUnitBytes);
+  }
+  // Lane l keeps experts 32 l to 32 l + 31.
+  __device__ bool asked_for(std::uint32_t expert) {
+    const std::uint32_t bit = 1U << (expert % 32);
+    const bool before = (__shfl_sync(kAllLanes, asked_, expert / 32) & bit) != 0;
+    if (lane_ == expert / 32) asked_ |= bit;
+    return before;
+  }
+
+  const ExpertsJob& job_;
+  const std::uint32_t lane_ = threadIdx.x % kWarp;
+  const std::uint32_t slice_;
+  std::uint32_t left_;
+  std::uint32_t asked_ = 0;
+};
 
 // One thread.
 __device__ inline void produce_weights(const ExpertsJob& job, TaskRing& tasks, StageRing& ring) {
   const std::uint64_t policy = evict_first_policy();
   const std::size_t expert_bytes = matrix_bytes(job.gate_up) + matrix_bytes(job.down);
   StageCursor stage;
+  bool first = true;
+  std::uint32_t issued = 0;  // stages
   for (TaskCursor at;; at.advance()) {
     wait(tasks.located[at.at], at.parity);
     const Task task = tasks.slots[at.at].task;
-    if (task.rows == 0) return;
+    if (task.rows == 0) break;
     const MatrixLayout& m = matrix_of(job, task);
     const StageShape shape(task.task_units);
     const std::byte* from = job.args.packed + task.expert * expert_bytes + m.expert_offset +
-                            (std::size_t{task.unit} * m.unit_cols + task.first_col) * kUnitBytes;
+                            unit_offset(m, task.unit, task.first_col);
+    const std::size_t col_bytes = column_bytes(m, task.unit);
     const std::uint32_t cols = ceil_div(task.inputs, kUnitInputs);
     for (std::uint32_t col = 0; col < cols; col += shape.unit_cols, stage.advance()) {
-      const std::uint32_t bytes = min(shape.unit_cols, cols - col) * kUnitBytes;
+      const std::uint32_t cols_here = min(shape.unit_cols, cols - col);
       wait(ring.empty[stage.at], stage.parity ^ 1);
-      arrive_expecting(ring.full[stage.at], task.units * bytes);
-      for (std::uint32_t u = 0; u < task.units; ++u) {
-        bulk_copy(ring.stages[stage.at].weights + u * shape.unit_cols * kUnitBytes,
-                  from + (std::size_t{u} * m.unit_cols + col) * kUnitBytes, bytes, ring.full[stage.at],
-                  policy);
+      if (issued >= kInFlight) {
+        const std::uint32_t landed = issued - kInFlight;
+        wait(ring.full[landed % kStages], landed / kStages % 2);
       }
+      ++issued;
+      arrive_expecting(ring.full[stage.at], cols_here * task.units * kUnitBytes);
+      for (std::uint32_t c = 0; c < cols_here; ++c)
+        bulk_copy(ring.stages[stage.at].weights + c * task.task_units * kUnitBytes,
+                  from + (col + c) * col_bytes, task.units * kUnitBytes, ring.full[stage.at], policy);
       atomicAdd(&tasks.stages_begun, 1U);
+      if (first) mark_experts(job, ExpertsMark::kFirstIssue);
+      first = false;
     }
   }
+  mark_experts(job, ExpertsMark::kLastIssue);
 }
 
 // One warp; lane l fetches rows l and l + 32.
-__device__ inline void produce_inputs(const ExpertsJob& job, const TaskTables& tables, TaskRing& tasks,
-                                      StageRing& ring) {
+__device__ inline void produce_inputs(const ExpertsJob& job, TaskRing& tasks, StageRing& ring) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint64_t policy = evict_normal_policy();
   std::uint32_t ready = 0xFFFFFFFF;  // the active expert that was last seen to have its activations
   StageCursor stage;
+  Stopwatch gate(job.args.timeline != nullptr);
+  bool first_task = true;
+  bool first_down = true;
   copy_engine_fence();
   for (TaskCursor at;; at.advance()) {
     wait(tasks.described[at.at], at.parity);
     const TaskSlot& slot = tasks.slots[at.at];
     const Task task = slot.task;
-    if (task.rows == 0) return;
+    if (task.rows == 0) break;
     const StageShape shape(task.task_units);
     const std::uint16_t* rows[2] = {};
     for (std::uint32_t i = 0; i < 2; ++i)
       if (lane + i * kWarp < task.rows) rows[i] = slot.inputs[lane + i * kWarp];
     if (task.down && ready != task.active) {
-      const std::uint32_t needed = gate_up_tasks_of(tables, task.active);
-      while (load_acquire(&job.workspace.gate_up_done[task.active]) != needed) __nanosleep(20);
+      gate.start();
+      while (load_acquire(&job.workspace.gate_up_done[task.active]) != task.gate_up) __nanosleep(20);
+      gate.stop();
       copy_engine_fence();
+      if (first_down && lane == 0) mark_experts(job, ExpertsMark::kDownReady);
+      first_down = false;
       ready = task.active;
     }
     for (std::uint32_t first = 0; first < task.inputs; first += shape.inputs(), stage.advance()) {
@@ -112,8 +218,11 @@ __device__ inline void produce_inputs(const ExpertsJob& job, const TaskTables& t
         if (rows[i] != nullptr)
           bulk_copy(ring.stages[stage.at].inputs + (lane + i * kWarp) * shape.row_stride, rows[i] + first,
                     bytes, ring.full[stage.at], policy);
+      if (first_task && lane == 0) mark_experts(job, ExpertsMark::kFirstInputs);
+      first_task = false;
     }
   }
+  if (lane == 0) mark_sum(job, ExpertsMark::kGate, gate.total());
 }
 
 }  // namespace lynx::cuda

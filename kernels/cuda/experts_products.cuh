@@ -29,24 +29,23 @@ __device__ inline uint4 load_shared(const std::byte* p) {
 // Bytes from the start of a stage's weights to tile `tile` of this warp's half, for its quarter of the
 // inputs.
 template <int kTiles>
-__device__ inline std::uint32_t tile_offset(std::uint32_t half, std::uint32_t tile, std::uint32_t unit_cols) {
+__device__ inline std::uint32_t tile_offset(std::uint32_t half, std::uint32_t tile) {
   constexpr std::uint32_t kTileBytes = 1024;  // of one block of 32 inputs
   if (kTiles == 1) return half * kTileBytes;
   const std::uint32_t unit = kTiles == 2 ? half : 2 * half + tile / 2;
-  return unit * unit_cols * kUnitBytes + tile % 2 * kTileBytes;
+  return unit * kUnitBytes + tile % 2 * kTileBytes;
 }
 
 // One block of 32 inputs.
 template <int kTiles, int kRowTiles>
 __device__ inline void multiply_block(Products<kTiles, kRowTiles>& p, const std::byte* weights,
-                                      const std::byte* inputs, std::uint32_t half, std::uint32_t unit_cols,
-                                      std::uint32_t row_stride) {
+                                      const std::byte* inputs, std::uint32_t half, std::uint32_t row_stride) {
   uint4 b[kRowTiles];
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) b[n] = load_shared(inputs + n * kRowTile * row_stride);
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
-    const std::byte* tile = weights + tile_offset<kTiles>(half, m, unit_cols);
+    const std::byte* tile = weights + tile_offset<kTiles>(half, m);
     const uint4 low = load_shared(tile);
     const uint4 high = load_shared(tile + 512);
 #pragma unroll
@@ -60,7 +59,7 @@ __device__ inline void multiply_block(Products<kTiles, kRowTiles>& p, const std:
 // The whole task, stage by stage. One warp.
 template <int kTiles, int kRowTiles>
 __device__ inline void multiply(Products<kTiles, kRowTiles>& p, StageRing& ring, StageCursor& at,
-                                std::uint32_t all_inputs) {
+                                std::uint32_t all_inputs, Stopwatch& waiting) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t quarter = threadIdx.x / kWarp % kQuarters;
   const std::uint32_t half = threadIdx.x / kWarp / kQuarters;
@@ -76,14 +75,16 @@ __device__ inline void multiply(Products<kTiles, kRowTiles>& p, StageRing& ring,
 
   for (std::uint32_t first = 0; first < all_inputs; first += kUnitCols * kUnitInputs, at.advance()) {
     const std::uint32_t blocks = (all_inputs - first) / kBlockInputs;  // left, this stage's among them
+    waiting.start();
     wait(ring.full[at.at], at.parity);
+    waiting.stop();
     const std::byte* weights = ring.stages[at.at].weights + quarter * 2048 + lane * 16;
     const std::byte* inputs =
         ring.stages[at.at].inputs + lane / 4 * kRowStride + lane % 4 * 16 + quarter * kBlockInputs * 2;
 #pragma unroll
     for (std::uint32_t col = 0; col < kUnitCols; ++col) {
       if (col * kBlocks + quarter < blocks)
-        multiply_block(p, weights + col * kUnitBytes, inputs + col * kUnitInputs * 2, half, kUnitCols,
+        multiply_block(p, weights + col * kTiles * kUnitBytes, inputs + col * kUnitInputs * 2, half,
                        kRowStride);
     }
     __syncwarp();

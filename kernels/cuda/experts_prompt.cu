@@ -59,7 +59,7 @@ __device__ Tile tile_at(const Job& job, const Shared& s, std::uint32_t row_tile,
   const std::uint32_t end = min(rows, groups * (index + 1) / tiles * kRowGroup);
   const std::uint32_t unit = output_tile * kUnits;
   return {.weights = job.args.packed + plan.active[low] * job.expert_bytes + job.matrix.expert_offset +
-                     std::size_t{unit} * job.matrix.unit_cols * kUnitBytes,
+                     unit_offset(job.matrix, unit, 0),
           .unit = unit,
           .units = min(kUnits, job.matrix.unit_rows - unit),
           .first_pair = first_pair + begin,

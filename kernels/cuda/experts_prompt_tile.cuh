@@ -66,13 +66,15 @@ __device__ inline void wait_for_copies() {
 template <unsigned kGroups>
 __device__ inline void load_step(const Job& job, const Shared& s, Stage& stage, const Tile& tile,
                                  std::uint32_t step) {
-  const std::byte* weights = tile.weights + step / 2 * std::size_t{kUnitBytes} + step % 2 * (kUnitBytes / 2) +
-                             threadIdx.x * sizeof(uint4);
+  const std::byte* weights = tile.weights + step % 2 * (kUnitBytes / 2) + threadIdx.x * sizeof(uint4);
+  static_assert(kUnits % kGroupUnits == 0);
 #pragma unroll
   for (unsigned u = 0; u < kUnits; ++u) {
     const bool inside = u < tile.units;
-    const std::size_t offset = inside ? std::size_t{u} * job.matrix.unit_cols * kUnitBytes : 0;
-    copy_or_zero(&stage.weights[u][threadIdx.x], weights + offset, inside);
+    const std::size_t offset =
+        std::size_t{u / kGroupUnits * kGroupUnits} * job.matrix.unit_cols * kUnitBytes +
+        std::size_t{step / 2} * column_bytes(job.matrix, tile.unit + u) + u % kGroupUnits * kUnitBytes;
+    copy_or_zero(&stage.weights[u][threadIdx.x], inside ? weights + offset : weights, inside);
   }
   constexpr unsigned kPieces = kRowWarps * kGroups * kRowGroup * kPiecesOfRow;
   static_assert(kPieces % kThreads == 0);

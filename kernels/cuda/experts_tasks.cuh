@@ -17,22 +17,11 @@ inline constexpr std::uint32_t kTaskUnits = 4;  // at most; also: units of weigh
 // there are so few that they would not share out evenly. `least`: of the layer, see least_units. The bits of
 // a row do not depend on the size of tasks.
 LYNX_LAYOUT_FN std::uint32_t units_of_task(const MatrixLayout& m, std::uint32_t least, std::uint32_t rows) {
-  if (rows > 8) return 4;
+  if (rows > 8) return least == 1 && rows <= 16 ? 2 : 4;
   const std::uint32_t most = m.part_cols <= 20 ? 4 : 2;  // some 512 KiB
   const std::uint32_t units = rows <= 4 && least == 1 ? 1 : least < 2 ? 2 : least;
   return units < most ? units : most;
 }
-
-struct TaskTables {
-  std::uint32_t experts = 0;     // A
-  std::uint32_t least = 0;       // units of a task, at least
-  std::uint32_t row_blocks = 0;  // of all active experts
-  std::uint32_t tasks = 0;
-  std::uint32_t first[2 * kMaxExpertsOfLayer + 1];  // first gate-up task of each, then first down task
-  std::uint32_t pairs[kMaxExpertsOfLayer + 1];      // the plan's offsets
-  std::uint16_t expert[kMaxExpertsOfLayer];         // the plan's active
-  std::uint64_t scan[kWarp];
-};
 
 struct Task {
   bool down;
@@ -46,6 +35,7 @@ struct Task {
   std::uint32_t part;        // of the inputs
   std::uint32_t first_col;   // its first unit of inputs
   std::uint32_t inputs;      // and how many inputs it has
+  std::uint32_t gate_up;     // gate-up tasks of the expert
 };
 
 struct ExpertsJob {  // what the kernel is launched with
@@ -53,8 +43,17 @@ struct ExpertsJob {  // what the kernel is launched with
   ExpertsWorkspace workspace;
   MatrixLayout gate_up, down;
   std::uint32_t activation_stride;
-  bool sums_here;  // the weighted sum is made by whoever finishes the last task of some outputs
+  std::uint32_t small_downs;  // experts at the end whose down tasks are small
+  bool sums_here;             // the weighted sum is made by whoever finishes the last task of some outputs
 };
+
+// One thread a role.
+__device__ inline void mark_experts(const ExpertsJob& job, ExpertsMark mark) {
+  mark_now(job.args.timeline, mark);
+}
+__device__ inline void mark_sum(const ExpertsJob& job, ExpertsMark mark, std::uint64_t value) {
+  if (job.args.timeline != nullptr) set_mark(job.args.timeline, mark, value);
+}
 
 // Such that a block gets at least some eight tasks, if that can be.
 __device__ inline std::uint32_t least_units(const ExpertsJob& job, std::uint32_t experts) {
@@ -63,104 +62,52 @@ __device__ inline std::uint32_t least_units(const ExpertsJob& job, std::uint32_t
 }
 
 // The down tasks at the end of the list are small, so that all blocks end together: those of the last
-// experts, some two tasks a block.
-__device__ inline std::uint32_t least_down_units(const ExpertsJob& job, std::uint32_t least,
-                                                 std::uint32_t active, std::uint32_t experts) {
-  return (experts - active) * job.down.unit_rows * job.down.parts <= 2 * gridDim.x + job.down.unit_rows
-             ? 1
-             : least;
+// experts, some two tasks a block. The first active expert of these.
+__device__ inline std::uint32_t first_small_down(const ExpertsJob& job, std::uint32_t experts) {
+  return experts - min(job.small_downs, experts);
 }
 
-// Up to 2^21 gate-up tasks, down tasks and row blocks, summed in one scan.
-inline constexpr std::uint32_t kPackedBits = 21;
-inline constexpr std::uint64_t kPackedMask = (std::uint64_t{1} << kPackedBits) - 1;
+// Experts fall into four classes by their rows, within which their tasks are alike: worked out once, for a
+// planner's arithmetic stands between a plan and the first weights.
+struct UnitsOfClass {
+  std::uint32_t units[4];
+  __device__ UnitsOfClass(const MatrixLayout& m, std::uint32_t least)
+      : units{units_of_task(m, least, 1), units_of_task(m, least, 8), units_of_task(m, least, 16),
+              units_of_task(m, least, 17)} {}
+  __device__ std::uint32_t of(std::uint32_t rows) const {
+    return rows <= 4 ? units[0] : rows <= 8 ? units[1] : rows <= 16 ? units[2] : units[3];
+  }
+};
 
-__device__ inline std::uint64_t count_tasks(const ExpertsJob& job, std::uint32_t active,
-                                            std::uint32_t experts, std::uint32_t rows) {
-  const std::uint64_t row_blocks = ceil_div(rows, kRowBlock);
-  const std::uint32_t least = least_units(job, experts);
-  const std::uint32_t gate_up = units_of_task(job.gate_up, least, rows);
-  const std::uint32_t down = units_of_task(job.down, least_down_units(job, least, active, experts), rows);
-  return row_blocks * ceil_div(job.gate_up.unit_rows, gate_up) |
-         row_blocks * job.down.parts * ceil_div(job.down.unit_rows, down) << kPackedBits |
-         row_blocks << 2 * kPackedBits;
+// 1, 2 or 4 units a task.
+__device__ inline std::uint32_t tasks_of_units(std::uint32_t units, std::uint32_t of_task) {
+  return (units + of_task - 1) >> (of_task / 2);
+}
+__device__ inline std::uint32_t row_blocks_of(std::uint32_t rows) {
+  return rows <= kRowBlock ? 1 : ceil_div(rows, kRowBlock);
 }
 
-// All threads of the block. The plan must be complete.
-__device__ inline void build_tables(const ExpertsJob& job, TaskTables& t) {
-  const DevicePlan& plan = job.args.plan;
-  const std::uint32_t lane = threadIdx.x % kWarp;
-  const std::uint32_t warps = blockDim.x / kWarp;
-  std::uint64_t before = 0;
-  const std::uint32_t experts = *plan.count;
-  for (std::uint32_t first = 0; first < plan.experts; first += blockDim.x) {
-    const std::uint32_t i = first + threadIdx.x;
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
-    std::uint32_t expert = 0;
-    if (i < plan.experts) {  // entries beyond A are read and not used: that saves waiting for A
-      begin = plan.offsets[i];
-      end = plan.offsets[i + 1];
-      expert = plan.active[i];
-    }
-    const std::uint64_t own = i < experts ? count_tasks(job, i, experts, end - begin) : 0;
-    std::uint64_t sum = own;
-#pragma unroll
-    for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-      const std::uint64_t other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
-    if (lane == kWarp - 1) t.scan[threadIdx.x / kWarp] = sum;
-    __syncthreads();
-    std::uint64_t place = before + sum - own;
-    for (std::uint32_t w = 0; w < warps; ++w) {
-      place += w < threadIdx.x / kWarp ? t.scan[w] : 0;
-      before += t.scan[w];
-    }
-    if (i < experts) {
-      t.first[i] = place & kPackedMask;
-      t.first[experts + i] = place >> kPackedBits & kPackedMask;  // the gate-up tasks are added below
-      t.pairs[i] = begin;
-      t.pairs[i + 1] = end;
-      t.expert[i] = static_cast<std::uint16_t>(expert);
-    }
-    __syncthreads();
-  }
-  const auto gate_up_tasks = static_cast<std::uint32_t>(before & kPackedMask);
-  for (std::uint32_t i = threadIdx.x; i < experts; i += blockDim.x) t.first[experts + i] += gate_up_tasks;
-  if (threadIdx.x == 0) {
-    t.experts = experts;
-    t.least = least_units(job, experts);
-    t.row_blocks = before >> 2 * kPackedBits;
-    t.tasks = gate_up_tasks + (before >> kPackedBits & kPackedMask);
-    t.first[2 * experts] = t.tasks;
-  }
-  __syncthreads();
-}
+// What one active expert has to do with a task.
+struct TaskExpert {
+  std::uint32_t active;
+  std::uint32_t expert;
+  std::uint32_t first_pair;
+  std::uint32_t rows;
+};
 
-__device__ inline Task locate_task(const ExpertsJob& job, const TaskTables& t, std::uint32_t index) {
-  std::uint32_t low = 0;
-  std::uint32_t high = 2 * t.experts;  // first[low] <= index < first[high]
-  while (high - low > 1) {
-    const std::uint32_t middle = (low + high) / 2;
-    if (t.first[middle] <= index)
-      low = middle;
-    else
-      high = middle;
-  }
+// The task `group` of those that an expert has in a matrix.
+__device__ inline Task make_task(const ExpertsJob& job, const TaskExpert& of, bool down, std::uint32_t group,
+                                 std::uint32_t task_units, std::uint32_t gate_up_units) {
+  const MatrixLayout& m = down ? job.down : job.gate_up;
   Task task;
-  task.down = low >= t.experts;
-  task.active = task.down ? low - t.experts : low;
-  task.expert = t.expert[task.active];
-  const std::uint32_t rows = t.pairs[task.active + 1] - t.pairs[task.active];
-  const MatrixLayout& m = task.down ? job.down : job.gate_up;
-  const std::uint32_t least = task.down ? least_down_units(job, t.least, task.active, t.experts) : t.least;
-  task.task_units = units_of_task(m, least, rows);
-  std::uint32_t group = index - t.first[low];  // of outputs, once row blocks and parts are taken out
-  std::uint32_t row_block = 0;                 // the innermost: L2 has the weights then
+  task.down = down;
+  task.active = of.active;
+  task.expert = of.expert;
+  task.task_units = task_units;
+  std::uint32_t row_block = 0;  // the innermost: L2 has the weights then
   task.part = 0;
-  if (rows > kRowBlock) {
-    const std::uint32_t row_blocks = ceil_div(rows, kRowBlock);
+  if (of.rows > kRowBlock) {
+    const std::uint32_t row_blocks = ceil_div(of.rows, kRowBlock);
     row_block = group % row_blocks;
     group /= row_blocks;
   }
@@ -168,18 +115,14 @@ __device__ inline Task locate_task(const ExpertsJob& job, const TaskTables& t, s
     task.part = group % m.parts;
     group /= m.parts;
   }
-  task.first_pair = t.pairs[task.active] + row_block * kRowBlock;
-  task.rows = min(kRowBlock, rows - row_block * kRowBlock);
-  task.unit = group * task.task_units;
-  task.units = min(task.task_units, m.unit_rows - task.unit);
+  task.first_pair = of.first_pair + row_block * kRowBlock;
+  task.rows = min(kRowBlock, of.rows - row_block * kRowBlock);
+  task.unit = group * task_units;
+  task.units = min(task_units, m.unit_rows - task.unit);
   task.first_col = task.part * m.part_cols;
   task.inputs = min(m.part_cols * kUnitInputs, m.inputs - task.first_col * kUnitInputs);
+  task.gate_up = row_blocks_of(of.rows) * tasks_of_units(job.gate_up.unit_rows, gate_up_units);
   return task;
-}
-
-__device__ inline std::uint32_t gate_up_tasks_of(const TaskTables& t, std::uint32_t active) {
-  // For the last expert the next entry is the first down task: the end of all gate-up tasks as well.
-  return t.first[active + 1] - t.first[active];
 }
 
 }  // namespace lynx::cuda

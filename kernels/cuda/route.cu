@@ -15,16 +15,18 @@ template <int V, bool kAlone>
 __global__ void __launch_bounds__(kRouteThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
   extern __shared__ __align__(16) std::byte memory[];
   RouteShared& s = *reinterpret_cast<RouteShared*>(memory);
+  mark_route(args, RouteMark::kStart);
   release_dependents();
   clear_votes(args, s, Blocks<kAlone>().rank());
   grid_dependency_wait();
+  mark_route(args, RouteMark::kReady);
   route_block<V, kAlone>(args, s);
+  mark_route(args, RouteMark::kEnd);
 }
 
 template <int V>
 void launch_route(const RouteArgs& args, cudaStream_t stream) {
-  unsigned blocks = 1;
-  while (blocks * kRowsPerBlock < args.plan.rows) blocks *= 2;
+  const unsigned blocks = route_blocks(args.plan.rows);
   const Shape shape{dim3(blocks), dim3(kRouteThreads), route_shared_bytes(args), blocks};
   launch("route", blocks == 1 ? route_kernel<V, true> : route_kernel<V, false>, shape, stream,
          Overlap::kPrevious, args);

@@ -8,6 +8,7 @@
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/timeline.h"
 #include "kernels/lynx/derived_policy.h"
 #include "kernels/lynx/policy.h"
 
@@ -26,6 +27,7 @@ struct RouteArgs {
   const std::uint32_t* live_rows = nullptr;  // [1] on the device: rows from there on are padding
   const std::uint8_t* exact = nullptr;       // [B] on the device or null; 1 = the row keeps its full top-k
   KernelSet kernels = KernelSet::kHopper;    // of route; route_prefill has one for all
+  std::uint64_t* timeline = nullptr;         // [blocks, kRouteMarks] on the device, or null
 };
 
 // At start-up: the error names the field that these kernels do not cover.

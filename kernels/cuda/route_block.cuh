@@ -36,12 +36,14 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
   Ranked top;
   RowMass mass;
   if (row.live) row.votes = keys.load(row.logits, args.shape.experts, row.lane);
+  mark_route(args, RouteMark::kLoaded);
   if (row.votes) {
     if (row.lane == 0) atomicAdd(&s.voters, 1U);
     cast_votes(args, s, row, keys, top, mass);
   } else if (row.live && row.lane < args.shape.top_k) {
     atomicOr(&s.routed[0], 1U << row.lane);  // see choose_for; top_k is at most 32
   }
+  mark_route(args, RouteMark::kVoted);
   blocks.arrive();
   if (row.votes) {
     if (!votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
@@ -55,19 +57,22 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
   if (votes_by_margin(args.policy, args.shape)) serve_rows(args, s, blocks, row, keys, top, mass);
   if (needs_fill(args, s, voters)) fill(args, s, blocks, row, top, mass.max, voters);
 
+  mark_route(args, RouteMark::kActive);
   const Choice choice = choose_for(args, s, row, keys, top);
   blocks.arrive();
+  mark_route(args, RouteMark::kChosen);
   const float weight = weigh_row(args, s, blocks, row, mass, choice);
   blocks.wait();
   const Place place = place_experts(args, s, blocks);
-  std::uint32_t routed = 0;
-  if (block == 0 && threadIdx.x < kWarp) routed = count_routed(s, blocks);
+  mark_route(args, RouteMark::kPlaced);
+  const bool sums = block == 0 && threadIdx.x / kWarp == kRowsPerBlock - 1;  // the last warp has least to do
+  const std::uint32_t routed = sums ? count_routed(s, blocks) : 0;
   __syncwarp();
   blocks.arrive();  // this block reads no other's memory from here on
   if (block == 0) write_experts(args.plan, place);
   write_slot(args.plan, s, row, choice.chosen, weight);
+  if (sums) write_totals(args, s, routed, place.all_active);
   blocks.wait();
-  if (block == 0) write_totals(args, s, routed, place.all_active);
 }
 
 }  // namespace lynx::cuda

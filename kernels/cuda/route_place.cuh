@@ -76,14 +76,15 @@ __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, 
   plan.pair_weight[pair] = weight;
 }
 
+// One warp of block 0, once all rows have been weighed.
 __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t routed,
                                     std::uint32_t active) {
-  if (threadIdx.x >= kWarp) return;
+  const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t live = live_count(args.live_rows, args.plan.rows);
   std::uint64_t sum = 0;
   std::uint32_t remapped = 0;
   std::uint32_t least = 1U << 24;
-  for (std::uint32_t r = threadIdx.x; r < live; r += kWarp) {
+  for (std::uint32_t r = lane; r < live; r += kWarp) {
     sum += s.retained[r];
     least = min(least, s.retained[r]);
     remapped += s.remapped[r];
@@ -92,7 +93,7 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
   sum = sum_lanes(sum);
   least = __reduce_min_sync(kAllLanes, least);
   remapped = __reduce_add_sync(kAllLanes, remapped);
-  if (threadIdx.x != 0) return;
+  if (lane != 0) return;
   *args.plan.stats = {.routed_experts = routed,
                       .activated_experts = active,
                       .assignments = live * args.shape.top_k,
@@ -102,12 +103,13 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
                       .reserved = 0};
 }
 
-// Experts of all rows' exact top-k sets. Block 0's first warp.
+// Experts of all rows' exact top-k sets. One warp of block 0.
 template <bool kAlone>
 __device__ inline std::uint32_t count_routed(RouteShared& s, const Blocks<kAlone>& blocks) {
+  const std::uint32_t lane = threadIdx.x % kWarp;
   std::uint32_t word = 0;
-  if (threadIdx.x < kActiveWords)
-    for (std::uint32_t b = 0; b < blocks.count(); ++b) word |= blocks.of(s.routed[threadIdx.x], b);
+  if (lane < kActiveWords)
+    for (std::uint32_t b = 0; b < blocks.count(); ++b) word |= blocks.of(s.routed[lane], b);
   return __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
 }
 

@@ -17,6 +17,13 @@ inline constexpr std::uint32_t kRowBits = (1U << kRowsPerBlock) - 1;
 inline constexpr std::uint32_t kActiveWords = kMaxRouteExperts / 32;
 static_assert(kRouteThreads >= kMaxRouteExperts, "a thread an expert");
 
+// A power of two.
+inline unsigned route_blocks(std::uint32_t rows) {
+  unsigned blocks = 1;
+  while (blocks * kRowsPerBlock < rows) blocks *= 2;
+  return blocks;
+}
+
 // The blocks that route together: a cluster, which meets over distributed shared memory, or one block alone.
 template <bool kAlone>
 struct Blocks {
@@ -82,6 +89,10 @@ __device__ inline std::uint32_t* digits_in(const RouteArgs& args, RouteShared& s
 inline std::size_t route_shared_bytes(const RouteArgs& args) {
   return sizeof(RouteShared) + args.shape.experts * (score_words(args) * sizeof(std::uint64_t) +
                                                      digits_of(args) * sizeof(std::uint32_t));
+}
+
+__device__ inline void mark_route(const RouteArgs& args, RouteMark mark) {
+  if (threadIdx.x == 0) mark_now(args.timeline, mark);
 }
 
 __device__ inline std::uint32_t count_bits(const std::uint32_t* words) {

@@ -49,12 +49,22 @@ __device__ inline void cast_margin(const RouteArgs& args, RouteShared& s, const 
   atomicOr(&s.routed[top.expert / 32], 1U << (top.expert % 32));
 }
 
+// See DevicePlan::hints.
+__device__ inline void hint(const RouteArgs& args, const Row& row, std::uint32_t rank, std::uint32_t expert) {
+  const std::uint32_t slot = rank * args.plan.rows + row.index;
+  if (slot < kPlanHints) __stcg(args.plan.hints + slot, expert + 1);
+}
+
 // The row's exact top-k, and its votes into this block's words.
 template <int V>
 __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const Row& row, RowKeys<V>& keys,
                                   Ranked& top, RowMass& mass) {
   const std::uint32_t k = args.shape.top_k;
-  take_ranked(keys, top, 0, k, row.lane);
+  for (std::uint32_t i = 0; i < k; ++i) {
+    take_ranked(keys, top, i, i + 1, row.lane);
+    if (i == 0 && row.lane == 0 && !votes_by_margin(args.policy, args.shape))
+      hint(args, row, 0, top.expert);  // it always stays
+  }
   mass.max = key_value(__shfl_sync(kAllLanes, top.key, 0));
   const std::uint32_t own = votes_by_mass(args.policy) ? weigh_top(args, row, top, mass) : 0;
   if (votes_by_margin(args.policy, args.shape)) return cast_margin(args, s, row, keys, top, mass);
@@ -68,6 +78,7 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
                     args.policy == PolicyKind::kEnergy;
   const std::uint32_t bit = 1U << row.in_block;
   const std::uint32_t word = (cast == Vote::kKeep ? bit : 0) | (last ? bit << kRowsPerBlock : 0);
+  if (cast == Vote::kKeep && row.lane != 0) hint(args, row, row.lane, top.expert);
   if (word != 0) atomicOr(&s.votes[top.expert], word);
   atomicOr(&s.routed[top.expert / 32], 1U << (top.expert % 32));
 }

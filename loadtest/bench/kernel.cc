@@ -9,7 +9,7 @@
 #include "kernels/bench/device_roofline.h"
 #include "kernels/bench/recorded_logits.h"
 #include "loadtest/bench/expert_prefill.h"
-#include "loadtest/bench/moe_layers.h"
+#include "loadtest/bench/moe_timeline.h"
 #include "loadtest/bench/subcommands.h"
 
 namespace lynx {
@@ -35,7 +35,17 @@ constexpr PolicyKind kPolicies[] = {PolicyKind::kOff, PolicyKind::kLynx, PolicyK
 
 struct KernelFlags {
   std::string logits = "tests/kernels/lynx/data/router_logits_6x64x64.f16";
-  std::vector<std::string> only;  // models, or kPrefill
+  std::vector<std::string> only;     // models, or kPrefill
+  std::vector<std::string> tables;   // of random, routing, forced, recorded; empty: all
+  std::vector<std::uint32_t> batch;  // of the random table; empty: all
+  bool timeline = false;
+
+  bool wants(const MoeShape& shape) const { return has(only, shape.name); }
+  bool wants_table(const std::string& name) const { return has(tables, name); }
+  template <typename T>
+  static bool has(const std::vector<T>& chosen, const T& value) {
+    return chosen.empty() || std::find(chosen.begin(), chosen.end(), value) != chosen.end();
+  }
 };
 
 // Rows that choose freely among `among` experts, a fresh random set of them for every layer.
@@ -120,16 +130,26 @@ struct Batch {
   const char* target;
 };
 
-void measure_random(Report& report, const MoeLayers& layers, const std::vector<Batch>& batches) {
+void print_timeline(const MoeLayers& layers, const char* what, const Logits& logits, std::uint32_t rows) {
+  std::printf("%s.%s.b%u\n%s", layers.shape().name.c_str(), what, rows,
+              to_text(layers.timeline(logits, rows, {})).c_str());
+}
+
+void measure_random(Report& report, const MoeLayers& layers, const KernelFlags& flags,
+                    const std::vector<Batch>& batches) {
   const MoeShape& shape = layers.shape();
+  if (!flags.wants_table("random")) return;
   for (const Batch& batch : batches) {
+    if (!flags.has(flags.batch, batch.rows)) continue;
     const Logits logits = random_logits(shape, batch.rows, shape.experts.experts, 1);
     const MoeTimes exact = layers.measure(logits, batch.rows, {});
     report.add(shape, "random", batch.rows, exact, batch.target);
+    if (flags.timeline) print_timeline(layers, "random", logits, batch.rows);
     const auto half = static_cast<std::uint32_t>(std::lround(exact.activated / 2));
     if (batch.rows < 8 || half < shape.top_k) continue;
-    const MoeTimes fewer = layers.measure(random_logits(shape, batch.rows, half, 2), batch.rows, {});
-    report.add(shape, "half", batch.rows, fewer, "<= 1.12");
+    const Logits few = random_logits(shape, batch.rows, half, 2);
+    report.add(shape, "half", batch.rows, layers.measure(few, batch.rows, {}), "<= 1.12");
+    if (flags.timeline) print_timeline(layers, "half", few, batch.rows);
   }
 }
 
@@ -194,31 +214,24 @@ std::vector<BenchRow> run(const KernelFlags& flags) {
               .ceiling_is = "read bandwidth on 4 GiB",
               .target = "",
               .details = {}});
-  const auto wanted = [&](const std::string& name) {
-    return flags.only.empty() || std::find(flags.only.begin(), flags.only.end(), name) != flags.only.end();
-  };
   const std::vector<Batch> main_table{{1, "<= 1.30"},  {4, "<= 1.15"},  {8, ""},
                                       {16, "<= 1.08"}, {32, "<= 1.08"}, {64, ""}};
-  if (wanted(kQwen3.name)) {
-    const MoeLayers layers(kQwen3, kMaxRows);
-    measure_random(report, layers, main_table);
-    measure_routing(report, layers);
-    measure_forced(report, layers, 16, bandwidth);
+  for (const MoeShape* shape : {&kQwen3, &kQwen2}) {
+    if (!flags.wants(*shape)) continue;
+    const MoeLayers layers(*shape, kMaxRows);
+    measure_random(report, layers, flags, main_table);
+    if (flags.wants_table("routing")) measure_routing(report, layers);
+    if (flags.wants_table("forced")) measure_forced(report, layers, 16, bandwidth);
+    if (flags.wants_table("recorded") && shape == &kQwen2)
+      measure_recorded(report, layers, read_recorded_logits(flags.logits));
   }
-  if (wanted(kQwen2.name)) {
-    const MoeLayers layers(kQwen2, kMaxRows);
-    measure_random(report, layers, main_table);
-    measure_routing(report, layers);
-    measure_forced(report, layers, 16, bandwidth);
-    measure_recorded(report, layers, read_recorded_logits(flags.logits));
-  }
-  if (wanted(kMixtral.name))
-    measure_random(report, MoeLayers(kMixtral, kMaxRows),
+  if (flags.wants(kMixtral))
+    measure_random(report, MoeLayers(kMixtral, kMaxRows), flags,
                    {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.08"}, {32, ""}});
-  if (wanted(kDeepseek.name))
-    measure_random(report, MoeLayers(kDeepseek, kMaxRows),
+  if (flags.wants(kDeepseek))
+    measure_random(report, MoeLayers(kDeepseek, kMaxRows), flags,
                    {{1, ""}, {4, ""}, {8, ""}, {16, "<= 1.12"}, {32, ""}});
-  if (wanted(kPrefill))
+  if (flags.has(flags.only, kPrefill))
     for (BenchRow& row : measure_expert_prefill(kQwen3)) report.add(std::move(row));
   return report.take();
 }
@@ -232,6 +245,11 @@ Subcommand add_kernel(CLI::App& app) {
   parser->add_option("--logits", flags->logits, "recorded router logits: .npz, or .f16 [6, 64, 64]")
       ->capture_default_str();
   parser->add_option("--only", flags->only, "models to measure; prefill: the experts of whole prompts");
+  parser->add_option("--tables", flags->tables, "tables to measure")
+      ->check(CLI::IsMember({"random", "routing", "forced", "recorded"}));
+  parser->add_option("--batch", flags->batch, "rows of the random table");
+  parser->add_flag("--timeline", flags->timeline,
+                   "with the random table: where inside a layer its time goes");
   return {parser, [flags] { return run(*flags); }};
 }
 

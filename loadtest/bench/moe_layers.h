@@ -29,6 +29,13 @@ struct MoeTimes {
   double activated = 0;   // experts read, mean over layers
 };
 
+// One record a block of each layer's launches: see kernels/cuda/timeline.h.
+struct MoeTimeline {
+  std::uint32_t layers = 0, route_blocks = 0, expert_blocks = 0;
+  std::vector<std::uint64_t> route;    // [layers, route_blocks, kRouteMarks]
+  std::vector<std::uint64_t> experts;  // [layers, expert_blocks, kExpertsMarks]
+};
+
 class MoeLayers {
  public:
   MoeLayers(const MoeShape& shape, std::uint32_t max_rows);
@@ -38,8 +45,13 @@ class MoeLayers {
   // than a decode batch has are a prompt's.
   MoeTimes measure(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
                    const RoutePolicy& policy) const;
+  // Of the last of a few replays of the same graph.
+  MoeTimeline timeline(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
+                       const RoutePolicy& policy) const;
 
  private:
+  class Launches;
+
   std::size_t layer_bytes() const;
 
   MoeShape shape_;

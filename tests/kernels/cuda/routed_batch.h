@@ -20,6 +20,7 @@ class RoutedBatch {
         memory_(device_plan_bytes(c.shape, c.rows())) {
     args_.logits = logits_.get();
     args_.plan = device_plan_view(memory_.get(), c.shape, rows_);
+    expect_ok(cudaMemset(args_.plan.hints, 0, kPlanHints * sizeof(std::uint32_t)));
     args_.shape = c.shape;
     args_.policy = c.policy.kind;
     args_.derived = derive(c.shape, c.policy);
@@ -54,6 +55,10 @@ class RoutedBatch {
 
   std::vector<DevicePlanRow> row_stats(std::size_t count) const {
     return DeviceArray<DevicePlanRow>::download_from(args_.plan.row_stats, count);
+  }
+
+  std::vector<std::uint32_t> hints() const {
+    return DeviceArray<std::uint32_t>::download_from(args_.plan.hints, kPlanHints);
   }
 
   std::vector<float> pair_weights(std::size_t count) const {

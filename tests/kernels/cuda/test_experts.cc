@@ -115,6 +115,7 @@ class Runner {
     EXPECT_EQ(std::memcmp(run.out.data(), again.download().data(), run.out.size() * 4), 0)
         << "not deterministic";
     run.plan = batch.plan();
+    for (const std::uint32_t hint : batch.hints()) EXPECT_EQ(hint, 0U) << "left for the next routing";
     return run;
   }
 
@@ -259,6 +260,24 @@ TEST_F(CudaExperts, PaddingRowsReadNothingAndStay) {
   for (std::size_t i = alone.out.size(); i < in_bucket.out.size(); ++i)
     ASSERT_EQ(in_bucket.out[i], in_bucket.residual[i]);
   EXPECT_EQ(in_bucket.plan.active, alone.plan.active);
+}
+
+// Every unit has a place of its own, and the four of a group lie side by side.
+TEST(CudaExpertsLayout, UnitsFillTheMatrix) {
+  for (const ExpertShape& shape :
+       {ExpertShape{1, 2048, 768}, ExpertShape{1, 96, 160}, ExpertShape{1, 32, 32}})
+    for (const MatrixLayout& m : {gate_up_layout(shape), down_layout(shape)}) {
+      std::vector<bool> taken(matrix_bytes(m) / kUnitBytes);
+      for (std::uint32_t row = 0; row < m.unit_rows; ++row)
+        for (std::uint32_t col = 0; col < m.unit_cols; ++col) {
+          const std::size_t at = unit_offset(m, row, col);
+          ASSERT_EQ(at % kUnitBytes, 0U);
+          ASSERT_LT(at / kUnitBytes, taken.size());
+          EXPECT_FALSE(taken[at / kUnitBytes]);
+          taken[at / kUnitBytes] = true;
+          EXPECT_TRUE(row % kGroupUnits == 0 || at == unit_offset(m, row - 1, col) + kUnitBytes);
+        }
+    }
 }
 
 TEST(CudaExpertsLimits, NameTheField) {

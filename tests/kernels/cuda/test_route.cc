@@ -191,6 +191,25 @@ TEST_F(CudaRoute, RecordedLogits) {
       }
 }
 
+// What is said before the plan is there comes true; and of every row at least its first expert is said.
+TEST_F(CudaRoute, HintsAtExpertsThatBecomeActive) {
+  if (kernels_of_device() != KernelSet::kHopper) return;  // the portable kernels give none
+  std::uint32_t seed = 1;
+  for (const PolicyKind kind : kDevicePolicies)
+    for (const std::uint32_t rows : {1U, 3U, 16U, 17U, 64U}) {
+      const RoutingCase c = random_case(seed++, rows, {.experts = 128, .top_k = 8}, kind);
+      SCOPED_TRACE(describe(c));
+      RoutedBatch batch(c);
+      batch.decode();
+      const std::vector<std::uint32_t> active = batch.plan().active;
+      const std::vector<std::uint32_t> hints = batch.hints();
+      for (std::size_t i = 0; i < hints.size(); ++i) {
+        ASSERT_TRUE(i >= rows || hints[i] != 0) << "row " << i;
+        ASSERT_TRUE(hints[i] == 0 || std::ranges::binary_search(active, hints[i] - 1)) << "hint " << i;
+      }
+    }
+}
+
 TEST_F(CudaRoute, PrefillOfAnyLength) {
   for (const RouterShape& shape : kShapes)
     for (const std::uint32_t rows : {1U, 65U, 300U, 1000U}) {
