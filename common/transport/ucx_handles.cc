@@ -2,7 +2,9 @@
 
 #include <ucs/config/global_opts.h>
 
+#include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -80,16 +82,37 @@ void distrust_memory_cache() {
     fail("setting MEMTYPE_CACHE", status);
 }
 
-void check_required(const UcxConfig& config, ucp_context_h context) {
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::vector<std::string> resources_of(ucp_context_h context) {
+  return ucx_resources(captured([context](std::FILE* out) { ucp_context_print_info(context, out); }));
+}
+
+void check_required(const UcxConfig& config, const std::vector<std::string>& resources) {
   if (config.require_transport.empty()) return;
-  std::string offered;
-  for (const std::string& resource :
-       ucx_resources(captured([context](std::FILE* out) { ucp_context_print_info(context, out); }))) {
+  for (const std::string& resource : resources)
     if (ucx_kind(resource.substr(0, resource.find('/'))) == config.require_transport) return;
-    offered += (offered.empty() ? "" : ", ") + resource;
-  }
   throw std::runtime_error("UCX: require_transport is '" + config.require_transport +
-                           "', but this machine offers only " + offered);
+                           "', but this machine offers only " + joined(resources));
+}
+
+// UCX itself only warns of a name that it does not know, and goes on with a worker that nobody can reach.
+void check_devices(const UcxConfig& config) {
+  if (config.net_devices.find_first_of("^[*") != std::string::npos) return;  // patterns
+  const UcxContext all = UcxContext::of_every_device();
+  const auto devices = ucx_network_devices(resources_of(all.get()));
+  std::istringstream names(config.net_devices);
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto fits = [&](const std::string& device) {  // "mlx5_0" stands for its ports, too
+      return name == "all" || device == name || device.starts_with(name + ":");
+    };
+    if (std::none_of(devices.begin(), devices.end(), fits))
+      throw ConfigError("ucx.net_devices: there is no device '" + name + "'; UCX finds " + joined(devices));
+  }
 }
 
 }  // namespace
@@ -108,15 +131,31 @@ UcxContext::UcxContext(const UcxConfig& config, KvMemory memory) {
   if (memory == KvMemory::kDevice) distrust_memory_cache();
   const auto settings = read_config(settings_for(config, memory));
   if (memory == KvMemory::kDevice) allow_fetching(settings.get());
+  const bool by_network = config.transport != "shm";
+  if (by_network && !config.net_devices.empty()) check_devices(config);
+  open(settings.get(), "no device for transport '" + config.transport + "' on this machine");
+  const auto resources = resources_of(get());
+  check_required(config, resources);
+  if (by_network && ucx_network_devices(resources).empty())
+    throw ConfigError(
+        "ucx.net_devices: UCX finds no network device that it may use; $UCX_NET_DEVICES and "
+        "$UCX_TLS have their say, too");
+}
+
+UcxContext UcxContext::of_every_device() {
+  UcxContext out;
+  out.open(read_config({{"NET_DEVICES", "all"}, {"TLS", "^sm"}}).get(), "looking for devices");
+  return out;
+}
+
+void UcxContext::open(const ucp_config_t* settings, const std::string& otherwise) {
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.name = "lynx";
   ucp_context_h raw = nullptr;
-  if (const auto status = ucp_init(&params, settings.get(), &raw); status != UCS_OK)
-    fail("no device for transport '" + config.transport + "' on this machine", status);
+  if (const auto status = ucp_init(&params, settings, &raw); status != UCS_OK) fail(otherwise, status);
   context_.reset(raw);
-  check_required(config, raw);
 }
 
 UcxWorker::UcxWorker(const UcxContext& context) {

@@ -21,10 +21,14 @@ ucs_memory_type_t ucx_memory_type(KvMemory memory);
 
 class UcxContext {
  public:
-  UcxContext(const UcxConfig& config, KvMemory memory);
+  UcxContext(const UcxConfig& config, KvMemory memory);  // ConfigError names a device that is not there
+  static UcxContext of_every_device();                   // to see what there is
   ucp_context_h get() const { return context_.get(); }
 
  private:
+  UcxContext() = default;
+  // Throws std::runtime_error that begins with `otherwise`.
+  void open(const ucp_config_t* settings, const std::string& otherwise);
   struct Free {
     void operator()(ucp_context* context) const { ucp_cleanup(context); }
   };

@@ -47,6 +47,17 @@ std::vector<std::string> ucx_resources(const std::string& context_info) {
   return out;
 }
 
+std::vector<std::string> ucx_network_devices(const std::vector<std::string>& resources) {
+  std::set<std::string> names;
+  for (const std::string& resource : resources) {
+    const auto slash = resource.find('/');
+    const bool memory = ucx_kind(resource.substr(0, slash)) == "shm" ||
+                        starts_with_any(resource, {"self", "cuda", "gdr", "rocm", "ze_"});
+    if (slash != std::string::npos && !memory) names.insert(resource.substr(slash + 1));
+  }
+  return {names.begin(), names.end()};
+}
+
 std::string ucx_chosen_transport(const std::string& endpoint_info) {
   // "#   lane[0]:  0:posix/memory.0 md[0]   -> md[0]/posix/sysdev[255] am am_bw#0 keepalive"
   std::set<std::string> kinds;

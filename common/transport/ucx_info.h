@@ -15,6 +15,9 @@ std::string captured(const std::function<void(std::FILE*)>& print);
 // "tcp/eth0", "posix/memory", ...: from ucp_context_print_info.
 std::vector<std::string> ucx_resources(const std::string& context_info);
 
+// "eth0", "mlx5_0:1", ...: the network devices among such resources, each once.
+std::vector<std::string> ucx_network_devices(const std::vector<std::string>& resources);
+
 // "tcp", "shm", "rdma", "self", or several joined by '+': from ucp_ep_print_info. Empty when nothing is
 // connected.
 std::string ucx_chosen_transport(const std::string& endpoint_info);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/transport/ucx_info.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/common/transport/push_fixtures.h"
 
@@ -443,6 +444,36 @@ TEST(UcxConfig, AskingForRdmaIsRefusedAtStartWhereThereIsNone) {
         << e.what();
     EXPECT_NE(std::string(e.what()).find("tcp"), std::string::npos) << e.what();
   }
+}
+
+// UCX alone would start: nobody could reach such a worker, and every request to it would fail.
+TEST(UcxConfig, ADeviceThatDoesNotExistIsRefusedAtStartWithThoseThatDo) {
+  const SteadyClock clock;
+  UcxConfig config;
+  for (const char* transport : {"auto", "tcp"}) {
+    config.transport = transport;
+    for (const char* devices : {"nope0", "lo,nope0"}) {
+      config.net_devices = devices;
+      try {
+        const UcxTransport started(config, clock);
+        ADD_FAILURE() << "started with " << devices;
+      } catch (const ConfigError& e) {
+        const std::string what = e.what();
+        EXPECT_NE(what.find("ucx.net_devices: there is no device 'nope0'"), std::string::npos) << what;
+        EXPECT_NE(what.find("lo"), std::string::npos) << what;
+      }
+    }
+    for (const char* devices : {"lo", "all"}) {
+      config.net_devices = devices;
+      EXPECT_NO_THROW(UcxTransport(config, clock)) << devices;
+    }
+  }
+}
+
+TEST(UcxInfo, NetworkDevicesAreToldFromMemory) {
+  EXPECT_EQ(ucx_network_devices({"self/memory0", "tcp/eth0", "posix/memory", "rc_mlx5/mlx5_0:1",
+                                 "ud_mlx5/mlx5_0:1", "cuda_copy/cuda"}),
+            (std::vector<std::string>{"eth0", "mlx5_0:1"}));
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST(LivePage, OverviewTellsLatencyAgainstTheObjective) {
 TEST(LivePage, OverviewTellsWhatHeartbeatsSay) {
   RouterRig rig;
   rig.add(proto::Role::PREFILL, "p");
-  rig.add(proto::Role::DECODE, "d <b>", [](StubOptions& o) {
+  rig.add(proto::Role::DECODE, "d-b", [](StubOptions& o) {
     o.routed_experts = 38.5F;
     o.activated_experts = 22.25F;
     o.total_blocks = 512;
@@ -103,7 +103,7 @@ TEST(LivePage, OverviewTellsWhatHeartbeatsSay) {
   });
   EXPECT_EQ(seen["ready"], true);
   const json& decode = seen["workers"][0]["role"] == "decode" ? seen["workers"][0] : seen["workers"][1];
-  EXPECT_EQ(decode["name"], "d <b>");
+  EXPECT_EQ(decode["name"], "d-b");
   EXPECT_EQ(decode["state"], "serving");
   EXPECT_EQ(decode["routed_experts"], 38.5);
   EXPECT_EQ(decode["free_blocks"], 512);
