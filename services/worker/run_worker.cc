@@ -53,12 +53,23 @@ EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
   return [folder = config.model_path, options] { return load_model(folder, options); };
 }
 
+// The KV pool may hold less than the model could attend to: then that is the longest sequence.
+void tell_context(const ModelConfig& model, const PageLayout& layout) {
+  const std::uint64_t tokens = std::uint64_t{layout.blocks} * layout.block_tokens;
+  if (tokens >= model.context) return;
+  log::warn(
+      "the KV pool holds {} tokens: no sequence can be longer, though the model's context is {} "
+      "(kv.memory_mb, kv.blocks)",
+      tokens, model.context);
+}
+
 }  // namespace
 
 int run_worker(WorkerPlan plan) {
   const ModelConfig model = read_model_config(plan.config.model_path);
   WorkerSetup setup;
   setup.layout = plan.config.layout(model);
+  tell_context(model, setup.layout);
   const std::optional<DeviceSpace> device = device_space(plan.config.backend);
   if (device && plan.role == proto::Role::DECODE && plan.engine.limits.max_batch > kDecodeRows)
     throw ConfigError("max_batch: at most " + std::to_string(kDecodeRows) + " on a GPU");
