@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "common/core/read_file.h"
 #include "common/net/socket_io.h"
 
 namespace lynx {
@@ -82,6 +83,8 @@ TlsContext::TlsContext(const std::string& certificate_file, const std::string& k
   // The output buffer may move between two tries of the same bytes.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
+  for (const std::string& file : {certificate_file, key_file})
+    static_cast<void>(read_file(file));  // OpenSSL would not say why not
   if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
     throw std::runtime_error("TLS certificate '" + certificate_file + "': " + last_error());
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)

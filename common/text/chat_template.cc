@@ -1,11 +1,11 @@
 #include "common/text/chat_template.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
+#include "common/core/json_error.h"
+#include "common/core/read_file.h"
 #include "common/text/template_error.h"
 #include "common/text/template_evaluator.h"
 #include "common/text/template_parser.h"
@@ -14,11 +14,6 @@ namespace lynx {
 namespace {
 
 using nlohmann::json;
-
-std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The key chat_template: a text, or a list of named ones of which "default" is meant.
 std::string template_of(const json& config, const std::filesystem::path& path) {
@@ -55,11 +50,12 @@ ChatTemplate ChatTemplate::parse(const std::string& source, const std::string& n
 ChatTemplate ChatTemplate::from_model_folder(const std::string& folder) {
   const std::filesystem::path config_path = std::filesystem::path(folder) / "tokenizer_config.json";
   const std::filesystem::path template_path = std::filesystem::path(folder) / "chat_template.jinja";
-  const json config = json::parse(read_all(config_path), nullptr, false);
+  const json config = json::parse(
+      std::filesystem::exists(config_path) ? read_file(config_path.string()) : std::string(), nullptr, false);
   if (!config.is_object()) throw std::runtime_error(config_path.string() + ": is missing or no JSON object");
 
   ChatTemplate out = std::filesystem::exists(template_path)
-                         ? parse(read_all(template_path), template_path.string())
+                         ? parse(read_file(template_path.string()), template_path.string())
                          : parse(template_of(config, config_path), config_path.string() + ": chat_template");
   for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     if (!config.contains(key)) continue;
@@ -81,8 +77,7 @@ Result<std::string> ChatTemplate::render(const json& messages, bool add_generati
     return {ErrorCode::kInvalidArgument,
             "messages do not fit the chat template: " + impl_->name + ":" + error.what()};
   } catch (const json::exception& error) {
-    return {ErrorCode::kInvalidArgument,
-            std::string("messages do not fit the chat template: ") + error.what()};
+    return {ErrorCode::kInvalidArgument, "messages do not fit the chat template: " + json_reason(error)};
   }
 }
 

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
+#include "common/core/read_file.h"
 #include "common/text/byte_level.h"
 #include "common/text/tokenizer_file.h"
 #include "common/text/utf8.h"
@@ -119,11 +118,7 @@ Tokenizer Tokenizer::from_json(const std::string& text, const std::string& name)
   return Tokenizer(std::make_unique<Impl>(read_tokenizer_file(text, name)));
 }
 
-Tokenizer Tokenizer::from_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(path + ": cannot be read");
-  return from_json(std::string(std::istreambuf_iterator<char>(file), {}), path);
-}
+Tokenizer Tokenizer::from_file(const std::string& path) { return from_json(read_file(path), path); }
 
 std::vector<TokenId> Tokenizer::encode(std::string_view bytes, bool allow_special) const {
   std::string repaired;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/core/json_error.h"
 #include "common/text/byte_level.h"
 #include "common/text/json_place.h"
 #include "common/text/oniguruma_pattern.h"
@@ -171,7 +172,7 @@ TokenizerFile read_tokenizer_file(const std::string& text, const std::string& na
   try {
     parsed = json::parse(text);
   } catch (const json::exception& error) {
-    throw std::runtime_error(name + ": " + error.what());
+    throw std::runtime_error(name + ": " + json_reason(error));
   }
   const JsonPlace root(parsed, "", name);
   if (!parsed.is_object()) root.fail("expected an object");

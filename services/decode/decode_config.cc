@@ -60,6 +60,8 @@ RoutePolicy DecodeConfig::route_policy() const {
 
 DriftLimits DecodeConfig::drift() const { return {drift_every, static_cast<float>(drift_limit)}; }
 
-DecodeSettings DecodeConfig::settings() const { return {max_batch + max_waiting, lease_timeout}; }
+DecodeSettings DecodeConfig::settings() const {
+  return {static_cast<std::uint32_t>(max_batch) + max_waiting, lease_timeout};
+}
 
 }  // namespace lynx

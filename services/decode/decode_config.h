@@ -1,6 +1,7 @@
 // Every setting of the decode worker, listed once (see common/config).
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include "kernels/lynx/policy.h"
@@ -10,19 +11,22 @@
 
 namespace lynx {
 
+// The decimal that a float was written as: 0.8 and not 0.800000011920929.
+inline double as_written(float value) { return std::round(static_cast<double>(value) * 1e6) / 1e6; }
+
 struct DecodeConfig {
   WorkerConfig worker;
-  std::uint32_t max_batch = 16;
+  std::int64_t max_batch = 16;  // so that a negative one is told the true range
   std::uint32_t max_waiting = 16;
   std::chrono::milliseconds lease_timeout{30'000};
 
   std::string policy = "lynx";
   double window = 0;
   std::uint32_t bins = 0;
-  double share = RoutePolicy{}.share;
+  double share = as_written(RoutePolicy{}.share);
   std::uint32_t keep = RoutePolicy{}.keep;
   std::uint32_t budget = 0;
-  double energy = RoutePolicy{}.energy;
+  double energy = as_written(RoutePolicy{}.energy);
   std::uint32_t drift_every = 256;
   double drift_limit = 0.5;
 

@@ -10,10 +10,10 @@ int run_decode(const DecodeConfig& config) {
   plan.service = "decode";
   plan.role = proto::Role::DECODE;
   plan.config = config.worker;
-  plan.engine.limits.max_batch = config.max_batch;
+  plan.engine.limits.max_batch = static_cast<std::uint32_t>(config.max_batch);
   plan.engine.policy = config.route_policy();
   plan.engine.drift = config.drift();
-  plan.step_rows = config.max_batch;
+  plan.step_rows = static_cast<std::uint32_t>(config.max_batch);
   plan.make_role = [&config](const RoleContext& context) {
     auto service = std::make_unique<DecodeService>(config.settings(), context.parts, context.registry);
     const KvReceiver receiver{service.get(), context.parts.cache.layout(), context.incarnation};

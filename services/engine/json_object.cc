@@ -3,6 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "common/core/json_error.h"
+
 namespace lynx {
 namespace {
 constexpr int kMaxDepth = 32;
@@ -17,7 +19,7 @@ JsonObject::JsonObject(const std::string& text, std::string name) : name_(std::m
   try {
     json_ = nlohmann::json::parse(text, limit_depth);
   } catch (const nlohmann::json::exception& error) {
-    throw std::runtime_error(name_ + ": " + error.what());
+    throw std::runtime_error(name_ + ": " + json_reason(error));
   }
   if (!json_.is_object()) throw std::runtime_error(name_ + ": not a JSON object");
 }

@@ -1,11 +1,10 @@
 #include "services/engine/model_config.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
 #include "common/core/log.h"
+#include "common/core/read_file.h"
 #include "services/engine/json_object.h"
 
 namespace lynx {
@@ -113,13 +112,6 @@ std::vector<TokenId> read_eos(const JsonObject& json, std::uint32_t vocab) {
     take(*value);
   }
   return out;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  if (!in || !(out << in.rdbuf())) throw std::runtime_error(path + ": cannot be read");
-  return out.str();
 }
 
 }  // namespace

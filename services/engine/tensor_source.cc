@@ -2,10 +2,9 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
+#include "common/core/read_file.h"
 #include "services/engine/fingerprint.h"
 #include "services/engine/json_object.h"
 
@@ -32,10 +31,7 @@ Dtype dtype_of(const std::string& file, const std::string& name, const Safetenso
 
 // weight_map of the index: which file holds which tensor.
 std::map<std::string, std::string> read_weight_map(const std::string& index) {
-  std::ifstream in(index, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) fail(index, "cannot be read");
-  const JsonObject json(text.str(), index);
+  const JsonObject json(read_file(index), index);
   const nlohmann::json* map = json.find("weight_map");
   if (map == nullptr || !map->is_object()) json.fail("weight_map", "expected an object");
   std::map<std::string, std::string> out;

@@ -11,7 +11,7 @@ namespace lynx {
 
 struct PrefillConfig {
   WorkerConfig worker;
-  std::uint32_t max_batch = 16;
+  std::int64_t max_batch = 16;  // so that a negative one is told the true range
   std::uint32_t chunk_tokens = 512;
   PrefillSettings settings;
 

@@ -9,7 +9,7 @@ int run_prefill(const PrefillConfig& config) {
   plan.service = "prefill";
   plan.role = proto::Role::PREFILL;
   plan.config = config.worker;
-  plan.engine.limits = {config.max_batch, config.chunk_tokens};
+  plan.engine.limits = {static_cast<std::uint32_t>(config.max_batch), config.chunk_tokens};
   plan.engine.report_layers = true;
   plan.step_rows = config.chunk_tokens;
   std::unique_ptr<PrefillMetrics> metrics;  // outlives the host

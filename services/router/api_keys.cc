@@ -3,13 +3,16 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "common/core/read_file.h"
 
 namespace lynx {
 namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
+constexpr std::string_view kBlanks = " \t\r";
 
 std::array<unsigned char, 32> digest(std::string_view text) {
   std::array<unsigned char, 32> out;
@@ -20,12 +23,17 @@ std::array<unsigned char, 32> digest(std::string_view text) {
 }  // namespace
 
 ApiKeys ApiKeys::from_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error(path + ": cannot be read");
+  std::istringstream file(read_file(path));
   ApiKeys out;
+  std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty() && line[0] != '#') out.keys_.push_back(digest(line));
+    ++number;
+    line.erase(line.find_last_not_of(kBlanks) + 1);
+    line.erase(0, line.find_first_not_of(kBlanks));
+    if (line.empty() || line[0] == '#') continue;
+    if (line.find_first_of(kBlanks) != std::string::npos)  // a header could not carry it
+      throw std::runtime_error(path + ":" + std::to_string(number) + ": a key holds no blanks");
+    out.keys_.push_back(digest(line));
   }
   if (out.keys_.empty()) throw std::runtime_error(path + ": holds no key");
   return out;

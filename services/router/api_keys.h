@@ -12,8 +12,8 @@ namespace lynx {
 class ApiKeys {
  public:
   ApiKeys() = default;  // no keys: everyone may
-  // One key a line; empty lines and lines that start with # are skipped. Throws std::runtime_error naming the
-  // file when it cannot be read or holds no key.
+  // One key a line, blanks around it left out; empty lines and lines that start with # are skipped. Throws
+  // std::runtime_error naming the file when it cannot be read or holds no key.
   static ApiKeys from_file(const std::string& path);
 
   // header: the value of Authorization.

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "common/config/model_folder.h"
 #include "common/core/log.h"
 #include "services/router/router_service.h"
 
@@ -18,6 +19,7 @@ std::optional<ChatTemplate> load_chat_template(const std::filesystem::path& fold
 
 void run_router(const RouterConfig& config) {
   const std::filesystem::path folder(config.model_path);
+  check_model_folder(config.model_path);
   EventLoop loop;
   RouterService service(loop, config, Tokenizer::from_file((folder / "tokenizer.json").string()),
                         load_chat_template(folder));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/config/model_folder.h"
 #include "common/core/log.h"
 #include "common/transport/ucx_devices.h"
 #include "services/engine/model_config.h"
@@ -66,6 +67,7 @@ void tell_context(const ModelConfig& model, const PageLayout& layout) {
 }  // namespace
 
 int run_worker(WorkerPlan plan) {
+  check_model_folder(plan.config.model_path);
   const ModelConfig model = read_model_config(plan.config.model_path);
   WorkerSetup setup;
   setup.layout = plan.config.layout(model);

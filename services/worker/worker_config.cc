@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "common/core/read_file.h"
+#include "common/core/worker_name.h"
 #include "services/engine/moe_transformer.h"
 
 namespace lynx {
@@ -54,6 +54,9 @@ void WorkerConfig::describe(ConfigFields& f) {
 
 void WorkerConfig::validate() const {
   check(!model_path.empty(), "model.path", "is needed");
+  check(threads <= 1024, "threads", "must be from 1 to 1024, or 0 for every core");
+  check(worker_name.empty() || is_worker_name(worker_name), "worker.name",
+        "must be 1 to 128 of A-Z a-z 0-9 . _ -");
   check(backend == "auto" || backend == "cpu" || backend == "cuda", "backend",
         "'" + backend + "' is not one of auto, cpu, cuda");
   check(load_format == "auto" || load_format == "dummy", "model.load_format",
@@ -126,9 +129,11 @@ std::string cluster_secret(const WorkerConfig& config) {
     if (const char* variable = std::getenv(kSecretVariable)) secret = variable;
     return secret;
   }
-  std::ifstream file(config.secret_file, std::ios::binary);
-  check(file.good(), "control.secret_file", "cannot read '" + config.secret_file + "'");
-  secret.assign(std::istreambuf_iterator<char>(file), {});
+  try {
+    secret = read_file(config.secret_file);
+  } catch (const std::runtime_error& e) {
+    throw ConfigError(std::string("control.secret_file: ") + e.what());
+  }
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   check(!secret.empty(), "control.secret_file", "'" + config.secret_file + "' is empty");
   return secret;

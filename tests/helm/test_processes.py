@@ -31,7 +31,7 @@ class Stack:
     """A router, a prefill and a decode worker from the chart's rendering with API keys."""
 
     def __init__(self, folder):
-        self.documents = chart.parse(chart.template("--set", "clusterSecret.value=s3cret,apiKeys.values={open,sesame}",
+        self.documents = chart.parse(chart.template("--set", "clusterSecret.value=a-secret-for-tests,apiKeys.values={open,sesame}",
                                                     "--set", "prefill.config.threads=1,decode.config.threads=1"))
         self.folder = folder
         self.ports = {service: free_port() for service in chart.SERVICES}

@@ -54,8 +54,22 @@ TEST(WorkerConfig, NamesTheFieldThatIsWrong) {
   EXPECT_TRUE(field_error([](auto& c) { c.worker.kv_block_tokens = 0; }).starts_with("kv.block_tokens"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.kv_memory_mb = 0; }).starts_with("kv.memory_mb"));
   EXPECT_TRUE(field_error([](auto& c) { c.max_batch = 0; }).starts_with("max_batch"));
+  EXPECT_EQ(field_error([](auto& c) { c.max_batch = -1; }), "max_batch: must be from 1 to 4096");
+  EXPECT_TRUE(field_error([](auto& c) {
+                c.worker.threads = 100'000;
+              }).starts_with("threads: must be from 1 to 1024"));
+  EXPECT_TRUE(field_error([](auto& c) { c.worker.worker_name = "a\nb"; }).starts_with("worker.name"));
   EXPECT_TRUE(field_error([](auto& c) { c.policy = "fast"; }).starts_with("lynx.policy"));
   EXPECT_TRUE(field_error([](auto& c) { c.window = -1; }).starts_with("lynx.window"));
+}
+
+TEST(WorkerConfig, NumbersArePrintedAsTheyAreWritten) {
+  DecodeConfig config = valid();
+  ConfigFields fields;
+  config.describe(fields);
+  EXPECT_NE(print_yaml(fields).find("  share: 0.8\n"), std::string::npos) << print_yaml(fields);
+  read_yaml_text("max_batch: -1", "decode.yaml", fields);
+  EXPECT_EQ(error_of([&] { config.validate(); }), "max_batch: must be from 1 to 4096");
 }
 
 TEST(WorkerConfig, TheDecodeWorkerRemapsUnlessToldOtherwise) {
