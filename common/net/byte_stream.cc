@@ -40,7 +40,7 @@ void ByteStream::Core::fail(Error cause) {
 }
 
 void ByteStream::Core::arm_read() {
-  if (!open || read_armed || (paused && !write_wants_read)) return;
+  if (!open || half_closed || read_armed || (paused && !write_wants_read)) return;
   read_armed = true;
   socket.async_wait(asio::ip::tcp::socket::wait_read,
                     [self = shared_from_this()](const boost::system::error_code&) {
@@ -56,6 +56,15 @@ void ByteStream::Core::arm_write() {
                     [self = shared_from_this()](const boost::system::error_code&) {
                       self->write_armed = false;
                       if (self->open) self->on_writable();
+                    });
+}
+
+// Reading would only say the same again, and waiting for it would never sleep.
+void ByteStream::Core::watch_for_loss() {
+  half_closed = true;
+  socket.async_wait(asio::ip::tcp::socket::wait_error,
+                    [self = shared_from_this()](const boost::system::error_code&) {
+                      self->fail({ErrorCode::kUnavailable, self->peer + " closed the connection"});
                     });
 }
 
@@ -86,6 +95,7 @@ void ByteStream::Core::read_some() {
         arm_write();
         return;
       case State::kEnd:
+        if (callbacks.on_half_close && callbacks.on_half_close()) return watch_for_loss();
         return fail({ErrorCode::kUnavailable, peer + " closed the connection"});
       case State::kFailed:
         return fail({ErrorCode::kUnavailable, peer + ": " + got.error});

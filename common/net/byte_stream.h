@@ -28,6 +28,10 @@ class ByteStream {
     std::function<void(std::string_view bytes)> on_bytes;  // valid during the call
     std::function<void(const Error&)>
         on_end;  // once: the peer closed, or a failure. Never from inside our own calls
+    // The peer sends nothing more. True: it may still read, so the stream stays until the connection is lost;
+    // false, or left empty: that is its end. A peer that has closed altogether looks the same until something
+    // is sent to it.
+    std::function<bool()> on_half_close = nullptr;
   };
   void start(Callbacks callbacks);  // once
 

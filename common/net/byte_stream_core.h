@@ -21,6 +21,7 @@ struct ByteStream::Core : std::enable_shared_from_this<ByteStream::Core> {
   void drop_sent();
   void fail(Error cause);
   void schedule_flush();
+  void watch_for_loss();
 
   EventLoop::Impl& loop;
   asio::ip::tcp::socket socket;
@@ -33,6 +34,7 @@ struct ByteStream::Core : std::enable_shared_from_this<ByteStream::Core> {
   Error error;
   bool open = true;
   bool paused = false;
+  bool half_closed = false;  // nothing more to read
   bool read_armed = false;
   bool write_armed = false;
   bool flush_scheduled = false;

@@ -29,7 +29,8 @@ HttpConnection::~HttpConnection() = default;
 
 void HttpConnection::start() {
   // The stream belongs to this object and calls nobody after it is gone: a plain `this` is safe.
-  stream_->start({[this](std::string_view bytes) { on_bytes(bytes); }, [this](const Error&) { drop(); }});
+  stream_->start({[this](std::string_view bytes) { on_bytes(bytes); }, [this](const Error&) { drop(); },
+                  [this] { return on_half_close(); }});
 }
 
 void HttpConnection::refuse() {
@@ -52,11 +53,50 @@ void HttpConnection::on_bytes(std::string_view bytes) {
   early_.assign(bytes.substr(parse(bytes)));
 }
 
+// The client sends nothing more. When it waits for an answer it gets it; a client that has closed altogether
+// is found out by something small that another ignores.
+bool HttpConnection::on_half_close() {
+  if (!open()) return false;
+  client_done_ = true;
+  switch (state_) {
+    case State::kReading:
+      return false;  // the rest of its request will never come
+    case State::kIdle:
+      if (stream_->bytes_waiting() == 0) return false;
+      linger();
+      return true;
+    case State::kLingering:
+      return stream_->bytes_waiting() > 0;
+    case State::kResponding:
+      if (streaming_ && !event_stream_) return false;
+      probe();
+      return true;
+  }
+  return false;
+}
+
+void HttpConnection::probe() {
+  if (streaming_) {
+    constexpr std::string_view comment = ":\n\n";  // of a stream of events
+    if (head_only_) return;
+    if (chunked_) {
+      http_format::append_chunk(stream_->out(), comment);
+    } else {
+      stream_->out() += comment;
+    }
+  } else if (!http_1_0_) {
+    stream_->out() +=
+        http_format::kProcessing;  // RFC 9110, 15.2: any number of them may come before the answer
+  }
+  stream_->flush_soon();
+}
+
 void HttpConnection::parse_buffered() {
   if (!open() || state_ == State::kResponding || state_ == State::kLingering || early_.empty()) return;
   const std::string bytes = std::exchange(early_, {});
   const std::size_t used = parse(bytes);
   if (open()) early_.insert(0, bytes, used);
+  if (open() && client_done_ && (state_ == State::kIdle || state_ == State::kReading)) linger();
 }
 
 // Takes request after request for as long as they are answered on the spot. Returns the bytes used.
@@ -109,6 +149,8 @@ void HttpConnection::dispatch() {
   HttpRequest request = reader_.take();
   head_only_ = request.method == "HEAD";
   if (head_only_) request.method = "GET";  // same answer, without the body
+  cors_ = cors_headers(core_->config.cors, request);
+  if (is_allowed_preflight(core_->config.cors, request)) return respond(preflight_response(request));
   const auto responder = std::make_shared<Responder>(core_->loop, weak_from_this());
   responder_ = responder;
   const auto core = core_;  // the handler may end the server
@@ -125,10 +167,16 @@ http_format::Head HttpConnection::head_of(int status, std::string_view content_t
   return {status, content_type, Body::kLength, 0, http_1_0_, keep_alive_};
 }
 
+HttpHeaders HttpConnection::with_cors(const HttpHeaders& headers) const {
+  HttpHeaders out = headers;
+  out.insert(out.end(), cors_.begin(), cors_.end());
+  return out;
+}
+
 void HttpConnection::respond(const HttpResponse& response) {
   auto head = head_of(response.status, response.content_type);
   head.length = response.body.size();
-  http_format::append_head(stream_->out(), head, response.headers);
+  http_format::append_head(stream_->out(), head, with_cors(response.headers));
   if (!head_only_ && http_format::has_body(response.status)) stream_->out() += response.body;
   finish_response();
 }
@@ -140,11 +188,10 @@ void HttpConnection::begin_stream(int status, std::string_view content_type) {
   if (http_1_0_) keep_alive_ = false;
   auto head = head_of(status, content_type);
   head.body = chunked_ ? Body::kChunked : Body::kUntilClose;
-  if (content_type == "text/event-stream") {
-    http_format::append_head(stream_->out(), head, kEventStreamHeaders);
-  } else {
-    http_format::append_head(stream_->out(), head);
-  }
+  streaming_ = true;
+  event_stream_ = content_type == "text/event-stream";
+  http_format::append_head(stream_->out(), head,
+                           with_cors(event_stream_ ? kEventStreamHeaders : HttpHeaders{}));
   stream_->flush_soon();
 }
 
@@ -174,8 +221,9 @@ void HttpConnection::give_up(bool streaming) {
 
 void HttpConnection::finish_response() {
   responder_.reset();
+  streaming_ = false;
   stream_->flush_soon();
-  if (!keep_alive_) return linger();
+  if (!keep_alive_ || (client_done_ && early_.empty() && !parsing_)) return linger();
   state_ = State::kIdle;
   deadline_ = now() + core_->config.idle_timeout;
   if (parsing_ || early_.empty()) return;

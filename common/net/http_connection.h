@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/net/byte_stream.h"
+#include "common/net/cors.h"
 #include "common/net/http_format.h"
 #include "common/net/http_parser.h"
 #include "common/net/http_server.h"
@@ -50,6 +51,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   enum class State { kIdle, kReading, kResponding, kLingering };
 
   void on_bytes(std::string_view bytes);
+  bool on_half_close();
+  void probe();
   std::size_t parse(std::string_view bytes);
   std::size_t read_request(std::string_view bytes);
   void parse_buffered();
@@ -59,6 +62,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void linger();
   void drop();  // from the loop only: tells the handler that its client is gone
   void drop_soon();
+  HttpHeaders with_cors(const HttpHeaders& headers) const;
   http_format::Head head_of(int status, std::string_view content_type) const;
 
   std::shared_ptr<HttpServerCore> core_;
@@ -75,7 +79,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool continued_ = false;  // 100 Continue is out
   bool parsing_ = false;
   bool last_request_ = false;
-  bool doomed_ = false;  // will be dropped when the loop comes round
+  bool doomed_ = false;        // will be dropped when the loop comes round
+  bool client_done_ = false;   // it sends nothing more
+  bool streaming_ = false;     // the head of a stream is out
+  bool event_stream_ = false;  // of events
+  HttpHeaders cors_;           // of the response under way
 };
 
 // The handler's side of one request.

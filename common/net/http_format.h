@@ -27,6 +27,7 @@ void append_head(std::string& out, const Head& head,
 
 void append_chunk(std::string& out, std::string_view chunk);  // not empty: an empty chunk ends the body
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+inline constexpr std::string_view kProcessing = "HTTP/1.1 102 Processing\r\n\r\n";
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 bool has_body(int status);

@@ -17,6 +17,12 @@
 
 namespace lynx {
 
+// Pages of which origins may read the answers, and to which paths. See cors.h.
+struct CorsPolicy {
+  std::vector<std::string> origins;  // empty = none
+  std::string prefix = "/v1/";
+};
+
 struct HttpServerConfig {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  // 0 = any free one; see HttpServer::port()
@@ -29,6 +35,7 @@ struct HttpServerConfig {
   std::chrono::milliseconds write_timeout{30'000};  // without any progress
   std::string tls_certificate_file;                 // PEM chain; empty = plain HTTP
   std::string tls_key_file;
+  CorsPolicy cors;
 };
 
 struct HttpRequest {
@@ -62,8 +69,8 @@ class HttpResponder {
   virtual void write(std::string chunk) = 0;  // buffered; chunks of one loop turn leave in one system call
   virtual void finish() = 0;
 
-  // Once, from the loop, when the client goes away before the response is complete (a half-close counts as
-  // going away). Not called after finish()/respond(), nor when the server itself is destroyed.
+  // Once, from the loop, when the client goes away before the response is complete (a half-close is none: the
+  // client still reads). Not called after finish()/respond(), nor when the server itself is destroyed.
   virtual void on_disconnect(std::function<void()> gone) = 0;
   virtual bool connected() const = 0;
 };

@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "common/core/log.h"
+#include "common/core/repeated.h"
 #include "common/net/byte_stream_core.h"
 
 namespace lynx {
@@ -44,7 +45,8 @@ struct TcpListener::Impl : std::enable_shared_from_this<TcpListener::Impl> {
   }
 
   void pause(const boost::system::error_code& error) {
-    log::warn("cannot accept a connection: {}", error.message());
+    const auto times = warned.tell(error.message(), SteadyClock().now());
+    if (times) log::warn("cannot accept a connection: {}{}", error.message(), times_text(*times));
     retry = loop.after(kAcceptPause, [this] { accept_next(); });
   }
 
@@ -53,6 +55,7 @@ struct TcpListener::Impl : std::enable_shared_from_this<TcpListener::Impl> {
   std::function<void(std::unique_ptr<ByteStream>)> accepted;
   tcp::acceptor acceptor;
   std::unique_ptr<Timer> retry;
+  Repeated warned;
 };
 
 TcpListener::TcpListener(EventLoop& loop, const std::string& host, std::uint16_t port, const TlsContext* tls,

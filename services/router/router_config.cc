@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+
+#include "common/core/read_file.h"
+#include "common/net/cors.h"
 
 namespace lynx {
 namespace {
 
 constexpr const char* kSecretVariable = "LYNX_CLUSTER_SECRET";
+constexpr std::size_t kShortestSecret = 16;  // beyond loopback
 
 void check(bool fits, const std::string& field, const std::string& wanted) {
   if (!fits) throw ConfigError(field + ": " + wanted);
@@ -40,6 +42,9 @@ void RouterConfig::describe(ConfigFields& f) {
   f.field("max_body_bytes", &http_max_body_bytes, "largest request body");
   f.field("max_connections", &http_max_connections, "most clients at once");
   f.field("live_page", &live_page, "serve the page / : on, off, or auto = on a loopback host alone");
+  f.field(
+      "cors_origins", &cors_origins,
+      "origins whose pages may use /v1 from a browser, as https://chat.example; * = every one; empty = none");
   f.field("api_keys_file", &api_keys_file, "API keys, one a line; empty = none asked");
   f.field("tls_certificate_file", &tls_certificate_file, "PEM certificate chain; empty = plain HTTP");
   f.field("tls_key_file", &tls_key_file, "PEM private key of the certificate");
@@ -82,6 +87,10 @@ void RouterConfig::validate() const {
   check(http_max_connections > 0, "http.max_connections", "must be above 0");
   check(live_page == "auto" || live_page == "on" || live_page == "off", "http.live_page",
         "'" + live_page + "' is not one of auto, on, off");
+  for (const std::string& origin : cors_origins)
+    check(
+        is_cors_origin(origin), "http.cors_origins",
+        "'" + origin + "' is neither * nor an origin such as https://chat.example or http://localhost:3000");
   check(tls_certificate_file.empty() == tls_key_file.empty(), "http.tls_key_file",
         "the certificate and its key go together");
   check(find_routing_policy(policy) != nullptr, "routing.policy",
@@ -130,6 +139,7 @@ HttpServerConfig RouterConfig::http() const {
   out.max_connections = http_max_connections;
   out.tls_certificate_file = tls_certificate_file;
   out.tls_key_file = tls_key_file;
+  out.cors.origins = cors_origins;
   return out;
 }
 
@@ -140,9 +150,11 @@ bool is_loopback(const std::string& host) {
 std::string cluster_secret(const RouterConfig& config) {
   std::string secret;
   if (!config.secret_file.empty()) {
-    std::ifstream file(config.secret_file, std::ios::binary);
-    check(file.good(), "control.secret_file", "cannot read '" + config.secret_file + "'");
-    secret.assign(std::istreambuf_iterator<char>(file), {});
+    try {
+      secret = read_file(config.secret_file);
+    } catch (const std::runtime_error& e) {
+      throw ConfigError(std::string("control.secret_file: ") + e.what());
+    }
     while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
     check(!secret.empty(), "control.secret_file", "'" + config.secret_file + "' is empty");
   } else if (const char* variable = std::getenv(kSecretVariable)) {
@@ -152,6 +164,12 @@ std::string cluster_secret(const RouterConfig& config) {
         "'" + config.control_host +
             "' is open to other hosts: that needs a shared secret (control.secret_file or " +
             kSecretVariable + ")");
+  // Whoever guesses it may read prompts and write KV.
+  check(secret.size() >= kShortestSecret || is_loopback(config.control_host),
+        config.secret_file.empty() ? kSecretVariable : "control.secret_file",
+        "a secret of " + std::to_string(secret.size()) + " characters is too short for '" +
+            config.control_host + "', which is open to other hosts: at least " +
+            std::to_string(kShortestSecret));
   return secret;
 }
 

@@ -28,7 +28,8 @@ struct RouterConfig {
   std::uint64_t http_max_body_bytes = 8 << 20;
   std::uint64_t http_max_connections = 4096;
   std::string live_page = "auto";
-  std::string api_keys_file;  // one key a line; empty = no keys asked
+  std::vector<std::string> cors_origins;  // empty = no page of another origin
+  std::string api_keys_file;              // one key a line; empty = no keys asked
   std::string tls_certificate_file;
   std::string tls_key_file;
 

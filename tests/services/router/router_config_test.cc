@@ -47,6 +47,8 @@ TEST(RouterConfig, RefusesWhatCannotWork) {
   expect_refused("slo: {batch: {deadline: 0ms}}", "slo.batch.deadline");
   expect_refused("slo: {batch: {queue_limit: 1}}", "slo.batch.queue_limit");
   expect_refused("http: {tls_key_file: key.pem}", "http.tls_key_file");
+  expect_refused("http: {cors_origins: [chat.example]}", "http.cors_origins");
+  expect_refused("http: {cors_origins: [\"https://chat.example/\"]}", "http.cors_origins");
   EXPECT_THROW(from_yaml("").validate(), ConfigError) << "a model is needed";
 }
 
@@ -54,8 +56,10 @@ TEST(RouterConfig, AnOpenControlPortNeedsASecret) {
   unsetenv("LYNX_CLUSTER_SECRET");
   RouterConfig config = from_yaml("model: {path: m}\ncontrol: {host: 0.0.0.0}\n");
   EXPECT_THROW(cluster_secret(config), ConfigError);
-  setenv("LYNX_CLUSTER_SECRET", "s3cret", 1);
-  EXPECT_EQ(cluster_secret(config), "s3cret");
+  setenv("LYNX_CLUSTER_SECRET", "fifteen letters", 1);
+  EXPECT_THROW(cluster_secret(config), ConfigError) << "too short for an open port";
+  setenv("LYNX_CLUSTER_SECRET", "sixteen letters!", 1);
+  EXPECT_EQ(cluster_secret(config), "sixteen letters!");
   unsetenv("LYNX_CLUSTER_SECRET");
   for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
     config.control_host = host;
