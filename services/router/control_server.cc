@@ -34,9 +34,18 @@ void ControlServer::accepted(std::unique_ptr<FrameStream> stream) {
                                                          std::string service) {
                if (alive.expired()) return;
                --joining_;
-               if (!link) return log::warn("control: {} did not join: {}", peer, link.error().message);
+               if (!link) return warn("did not join", peer, link.error().message);
                proven(std::move(link).value(), std::move(service));
              });
+}
+
+// A worker that is refused comes again every second or two, each time from another port: that is one thing.
+void ControlServer::warn(const char* what, const std::string& peer, std::string why) {
+  const std::string host = peer.substr(0, peer.rfind(':'));
+  if (why.starts_with(peer + ": ")) why.erase(0, peer.size() + 2);  // what streams say begins with it
+  if (why.starts_with(peer + " ")) why.erase(0, peer.size() + 1);
+  const auto times = warned_.tell(host + " " + what + ": " + why, SteadyClock().now());
+  if (times) log::warn("control: {} {}: {}{}", peer, what, why, times_text(*times));
 }
 
 void ControlServer::proven(std::unique_ptr<FrameStream> stream, std::string service) {
@@ -83,7 +92,7 @@ void ControlServer::refuse(WorkerId id, const Error& why) {
   const auto at = links_.find(id);
   if (at == links_.end() || at->second.phase == Phase::kClosing) return;
   Link& link = at->second;
-  log::warn("control: {} is refused: {}", link.stream->peer(), why.message);
+  warn("is refused", link.stream->peer(), why.message);
   const bool served = std::exchange(link.phase, Phase::kClosing) == Phase::kServing;
   capnp::MallocMessageBuilder message;
   auto fault = message.initRoot<proto::Frame>().initRefused();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "common/core/repeated.h"
 #include "common/net/control_link.h"
 #include "common/net/event_loop.h"
 #include "services/router/request_flow.h"
@@ -57,6 +58,7 @@ class ControlServer final : public WorkerSender {
   void refuse(WorkerId id, const Error& why);
   void dropped(WorkerId id, const std::string& why);
   void ping_all();
+  void warn(const char* what, const std::string& peer, std::string why);
 
   EventLoop& loop_;
   const ControlServerConfig config_;
@@ -64,6 +66,7 @@ class ControlServer final : public WorkerSender {
   std::map<WorkerId, Link> links_;
   std::size_t joining_ = 0;  // connections that have not proven themselves yet
   WorkerId next_id_ = 1;
+  Repeated warned_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // what is posted or being proven may outlast this
   FrameListener listener_;
   std::unique_ptr<Timer> pinger_;

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "common/core/worker_name.h"
+
 namespace lynx {
 namespace {
 
@@ -56,7 +58,8 @@ std::uint64_t WorkerInfo::held_tokens(std::uint64_t tokens) const {
 }
 
 Status WorkerTable::check(const WorkerInfo& info, Clock::time_point now) const {
-  if (info.name.empty()) return wrong(info, "a worker needs a name");
+  if (!is_worker_name(info.name))
+    return {ErrorCode::kInvalidArgument, "a worker's name must be 1 to 128 of A-Z a-z 0-9 . _ -"};
   if (info.incarnation == 0) return wrong(info, "a worker needs an incarnation");
   if (info.usable_context() == 0) return wrong(info, "its context or its KV pool is empty");
   if (info.role == WorkerRole::kDecode && info.max_batch == 0) return wrong(info, "its max_batch is 0");

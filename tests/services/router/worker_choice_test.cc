@@ -218,6 +218,8 @@ TEST_F(WorkerTableTest, RegistrationsThatCannotWorkAreRefused) {
   };
   EXPECT_FALSE(refused([](WorkerInfo&) {}));
   EXPECT_TRUE(refused([](WorkerInfo& info) { info.name.clear(); }));
+  EXPECT_TRUE(refused([](WorkerInfo& info) { info.name = "d\nd"; }));
+  EXPECT_TRUE(refused([](WorkerInfo& info) { info.name.assign(5000, 'd'); }));
   EXPECT_TRUE(refused([](WorkerInfo& info) { info.incarnation = 0; }));
   EXPECT_TRUE(refused([](WorkerInfo& info) { info.total_blocks = 0; }));
   EXPECT_TRUE(refused([](WorkerInfo& info) { info.context_tokens = 0; }));
