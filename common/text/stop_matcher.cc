@@ -18,7 +18,7 @@ std::vector<std::size_t> borders_of(std::string_view text) {
 
 }  // namespace
 
-StopMatcher::StopMatcher(std::vector<std::string> stops) {
+StopMatcher::StopMatcher(std::vector<std::string> stops, bool keep) : keep_(keep) {
   for (std::string& stop : stops) {
     if (stop.empty()) continue;
     auto border = borders_of(stop);
@@ -41,7 +41,7 @@ StopMatcher::Out StopMatcher::push(std::string_view piece) {
       if (stop.advance(byte)) cut = std::max(cut, stop.text.size());
     if (cut == 0) continue;
     stopped_ = true;
-    held_.resize(held_.size() - cut);
+    if (!keep_) held_.resize(held_.size() - cut);
     return {std::exchange(held_, {}), true};
   }
   std::size_t keep = 0;

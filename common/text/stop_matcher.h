@@ -1,8 +1,8 @@
 // Stop strings over a stream of text pieces. Text that might be the start of a stop string is held back; the
-// stop string itself never comes out. The stop string that is complete first wins, the longest of those that
-// end together: so the outcome depends on the text alone, not on its pieces. Never cuts inside a UTF-8
-// character (stop strings are whole characters). Each byte costs one step for each stop string, however long
-// the stream or the stop strings. One thread.
+// stop string itself comes out only where it is asked for. The stop string that is complete first wins, the
+// longest of those that end together: so the outcome depends on the text alone, not on its pieces. Never cuts
+// inside a UTF-8 character (stop strings are whole characters). Each byte costs one step for each stop
+// string, however long the stream or the stop strings. One thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace lynx {
 
 class StopMatcher {
  public:
-  explicit StopMatcher(std::vector<std::string> stops);  // empty ones never match
+  explicit StopMatcher(std::vector<std::string> stops, bool keep = false);  // empty ones never match
 
   struct Out {
     std::string text;      // safe to send
@@ -34,6 +34,7 @@ class StopMatcher {
 
   std::vector<Stop> stops_;
   std::string held_;
+  const bool keep_;
   bool stopped_ = false;
 };
 

@@ -44,7 +44,8 @@ class ApiCall final : public SequenceListener, public std::enable_shared_from_th
  private:
   struct Choice {
     Choice(const ApiRequest& request, const Tokenizer& tokenizer, const SequenceSpec& spec)
-        : text(tokenizer, request.stop, spec.sampling.min_tokens),
+        : text(tokenizer, {request.stop, request.stop_tokens, request.keep_stop, request.skip_special,
+                           spec.sampling.min_tokens}),
           logprobs(request.kind, tokenizer, spec.sampling.top_logprobs) {}
 
     SequenceText text;

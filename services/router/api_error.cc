@@ -27,12 +27,35 @@ ApiError not_found(std::string_view method, std::string_view path) {
           "",  "unknown_url",           0};
 }
 
+ApiError wrong_method(std::string_view method, std::string_view path, std::string_view allowed) {
+  return {405,
+          "invalid_request_error",
+          std::string(path) + " takes " + std::string(allowed) + ", not " + std::string(method),
+          "",
+          "method_not_allowed",
+          0};
+}
+
+ApiError page_is_off() {
+  return {
+      404,
+      "invalid_request_error",
+      "the router's page is off: 'http.live_page: on' serves it, 'auto' does on a loopback 'http.host' alone",
+      "",
+      "page_is_off",
+      0};
+}
+
 ApiError overloaded(std::string message, int retry_after_s) {
   return {429, "rate_limit_error", std::move(message), "", "overloaded", retry_after_s};
 }
 
 ApiError no_workers(std::string message) {
   return {503, "server_error", std::move(message), "", "no_workers", 1};
+}
+
+ApiError draining(std::string message) {
+  return {503, "server_error", std::move(message), "", "draining", 1};
 }
 
 ApiError workers_failed(std::string message) {

@@ -20,8 +20,11 @@ ApiError bad_field(std::string param, std::string message);
 ApiError model_not_found(const std::string& asked, const std::string& served);
 ApiError wrong_api_key();
 ApiError not_found(std::string_view method, std::string_view path);
+ApiError wrong_method(std::string_view method, std::string_view path, std::string_view allowed);
+ApiError page_is_off();  // the live page and what it shows
 ApiError overloaded(std::string message, int retry_after_s);
 ApiError no_workers(std::string message);
+ApiError draining(std::string message);
 ApiError workers_failed(std::string message);
 ApiError deadline_exceeded(std::string message);
 ApiError internal_error(std::string message);

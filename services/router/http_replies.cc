@@ -21,4 +21,14 @@ void respond_error(HttpResponder& responder, const ApiError& error) {
   responder.respond(std::move(response));
 }
 
+void respond_wrong_method(HttpResponder& responder, std::string_view method, std::string_view path,
+                          std::string allowed) {
+  const ApiError error = wrong_method(method, path, allowed);
+  HttpResponse response;
+  response.status = error.status;
+  response.body = to_json(error);
+  response.headers.emplace_back("Allow", std::move(allowed));
+  responder.respond(std::move(response));
+}
+
 }  // namespace lynx

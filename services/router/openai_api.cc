@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "common/core/json_error.h"
 #include "services/router/json_fields.h"
 
 namespace lynx {
@@ -15,6 +16,7 @@ constexpr std::int64_t kMaxTokens = 1 << 24;  // far above any context: the cont
 constexpr std::int64_t kMaxTopLogprobs = 20;
 constexpr std::size_t kMaxStopBytes = 1024;
 constexpr std::size_t kMaxCacheSaltBytes = 1024;
+constexpr std::size_t kMaxStopTokens = 128;
 constexpr std::size_t kMaxLogitBias = 1024;
 constexpr std::size_t kMaxMessages = 4096;
 
@@ -100,6 +102,20 @@ void read_stop(JsonFields& fields, const ApiLimits& limits, ApiRequest& out) {
     if (out.stop.back().empty() || out.stop.back().size() > kMaxStopBytes)
       return fields.fail("stop", "strings must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
   }
+}
+
+// vLLM's names, and what it does.
+void read_stop_tokens(JsonFields& fields, const ApiLimits& limits, ApiRequest& out) {
+  fields.boolean("include_stop_str_in_output", out.keep_stop);
+  fields.boolean("skip_special_tokens", out.skip_special);
+  const json* value = fields.take("stop_token_ids");
+  if (value == nullptr) return;
+  const auto fits = [&](const json& item) { return is_token(item, limits.vocab); };
+  if (!value->is_array() || value->size() > kMaxStopTokens ||
+      !std::all_of(value->begin(), value->end(), fits))
+    return fields.fail("stop_token_ids", "must be a list of at most " + std::to_string(kMaxStopTokens) +
+                                             " token ids below " + std::to_string(limits.vocab));
+  out.stop_tokens = value->get<std::vector<TokenId>>();
 }
 
 void read_stream(JsonFields& fields, ApiRequest& out) {
@@ -188,9 +204,13 @@ void read_message(JsonFields& fields, ChatMessage& out) {
   if (!fields.failed() && std::find(std::begin(kRoles), std::end(kRoles), out.role) == std::end(kRoles))
     fields.fail("role", "must be one of system, developer, user, assistant, tool");
   if (out.role == "developer") out.role = "system";  // the newer name for the same turn
-  read_content(fields, out);
+  const json* calls = fields.take("tool_calls");  // an empty list: clients send the assistant's message back
+  if (calls != nullptr && *calls != json::array())
+    fields.fail("tool_calls", "cannot be served: tools are not supported");
+  if (fields.take("tool_call_id") != nullptr)
+    fields.fail("tool_call_id", "cannot be served: tools are not supported");
+  read_content(fields, out);  // after them: a message of calls alone has no content
   fields.text("name", out.name);
-  fields.only("tool_calls", json::array());  // clients send the assistant's last message back as it came
   fields.take("refusal");
 }
 
@@ -224,12 +244,8 @@ void read_neutral(JsonFields& fields, ApiKind kind) {
   fields.only("modalities", json::array({"text"}));
 }
 
-// What the parser says, without its own prefix: "parse error at line 1, column 9: ...".
 ApiError not_json(const json::exception& e) {
-  std::string what = e.what();
-  const auto end = what.find("] ");
-  if (end != std::string::npos) what.erase(0, end + 2);
-  return bad_field("", "the body is not valid JSON: " + what);
+  return bad_field("", "the body is not valid JSON: " + json_reason(e));
 }
 
 }  // namespace
@@ -249,6 +265,7 @@ std::optional<ApiError> parse_api_request(ApiKind kind, std::string_view body, c
   kind == ApiKind::kChat ? read_messages(fields, out) : read_prompts(fields, limits, out);
   read_sampling(fields, limits, out);
   read_stop(fields, limits, out);
+  read_stop_tokens(fields, limits, out);
   read_stream(fields, out);
   fields.integer("n", 1, limits.max_choices, out.n);
   if (out.n * std::max<std::size_t>(out.prompts.size(), 1) > limits.max_choices)

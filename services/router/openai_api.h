@@ -40,6 +40,9 @@ struct ApiRequest {
   bool seed_given = false;
   std::uint32_t n = 1;  // choices per prompt
   std::vector<std::string> stop;
+  std::vector<TokenId> stop_tokens;
+  bool keep_stop = false;    // what stopped a text is part of it
+  bool skip_special = true;  // control tokens have no text
   bool stream = false;
   bool include_usage = false;
   std::string slo_class;   // empty = the default

@@ -17,6 +17,11 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
     text.replace(at, what.size(), by);
 }
 
+ApiError no_room(const std::string& field, std::uint64_t context) {
+  return bad_field(field, "'" + field + "' fills the context of " + std::to_string(context) +
+                              " tokens: there is no room for an answer");
+}
+
 ApiError too_long(const std::string& field, std::uint64_t context) {
   return bad_field(field,
                    "'" + field + "' is longer than the context of " + std::to_string(context) + " tokens");
@@ -50,7 +55,8 @@ std::optional<ApiError> PromptBuilder::build(const ApiRequest& request, std::uin
       tokens.insert(tokens.begin(), prefix.begin(), prefix.end());
     }
     if (tokens.empty()) return bad_field("prompt", "'prompt' must hold at least one token");
-    if (tokens.size() >= context) return too_long("prompt", context);
+    if (tokens.size() > context) return too_long("prompt", context);
+    if (tokens.size() == context) return no_room("prompt", context);
   }
   return std::nullopt;
 }
@@ -81,7 +87,8 @@ std::optional<ApiError> PromptBuilder::build_chat(const ApiRequest& request, std
   } else if (auto error = encode_text(*rendered, context, "messages", out)) {
     return error;
   }
-  if (out.size() >= context) return too_long("messages", context);
+  if (out.size() > context) return too_long("messages", context);
+  if (out.size() == context) return no_room("messages", context);
   return std::nullopt;
 }
 

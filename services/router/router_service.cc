@@ -1,6 +1,8 @@
 #include "services/router/router_service.h"
 
+#include <algorithm>
 #include <ctime>
+#include <initializer_list>
 #include <utility>
 
 #include "common/core/log.h"
@@ -37,7 +39,22 @@ ControlServerConfig control_config(const RouterConfig& config) {
   return out;
 }
 
-ApiError draining() { return no_workers("this router is shutting down"); }
+ApiError shutting_down() { return draining("this router is shutting down"); }
+
+constexpr std::string_view kModels = "/v1/models";
+
+bool is_one_of(std::string_view path, std::initializer_list<std::string_view> paths) {
+  return std::find(paths.begin(), paths.end(), path) != paths.end();
+}
+
+// What may be asked of a path, for Allow; empty where there is nothing.
+std::string allowed_methods(std::string_view path) {
+  if (is_one_of(path, {"/v1/completions", "/v1/chat/completions"})) return "POST";
+  if (is_one_of(path, {kModels, "/health/startup", "/health/live", "/health/ready", "/version", "/metrics",
+                       "/", "/debug/overview"}))
+    return "GET, HEAD";
+  return "";
+}
 
 }  // namespace
 
@@ -95,7 +112,9 @@ void RouterService::handle(HttpRequest request, const Responder& responder) {
     return respond_error(*responder, wrong_api_key());
   if (post && path == "/v1/completions") return handle_api(ApiKind::kCompletion, request, responder);
   if (post && path == "/v1/chat/completions") return handle_api(ApiKind::kChat, request, responder);
-  if (get && path == "/v1/models") return respond_json(*responder, 200, models_body());
+  if (get && path == kModels) return respond_json(*responder, 200, models_body());
+  if (get && path.starts_with("/v1/models/"))
+    return respond_model(path.substr(kModels.size() + 1), *responder);
   // It listens once its tokenizer is loaded, so there is no start to wait for.
   if (get && path == "/health/startup") return respond_json(*responder, 200, R"({"status":"started"})");
   if (get && path == "/health/live") return respond_json(*responder, 200, R"({"status":"alive"})");
@@ -112,7 +131,15 @@ void RouterService::handle(HttpRequest request, const Responder& responder) {
   if (get && path == "/" && overview_ticker_) return responder->respond(live_page_response());
   if (get && path == "/debug/overview" && overview_ticker_)
     return respond_json(*responder, 200, overview_.to_json(clock_.now()));
-  respond_error(*responder, not_found(request.method, path));
+  if (get && is_one_of(path, {"/", "/debug/overview"})) return respond_error(*responder, page_is_off());
+  const std::string allowed = allowed_methods(path);
+  if (allowed.empty()) return respond_error(*responder, not_found(request.method, path));
+  respond_wrong_method(*responder, request.method, path, allowed);
+}
+
+void RouterService::respond_model(const std::string& name, HttpResponder& responder) const {
+  if (name != model_) return respond_error(responder, model_not_found(name, model_));
+  respond_json(responder, 200, model_entry());
 }
 
 void RouterService::handle_api(ApiKind kind, const HttpRequest& request, const Responder& responder) {
@@ -149,7 +176,7 @@ std::optional<ApiError> RouterService::accept(ApiKind kind, const HttpRequest& r
 }
 
 std::optional<ApiError> RouterService::admit(std::size_t slo_index, std::size_t sequences) {
-  auto error = gate_.closed() ? std::optional(draining()) : dispatcher_.admit(slo_index, sequences);
+  auto error = gate_.closed() ? std::optional(shutting_down()) : dispatcher_.admit(slo_index, sequences);
   if (gate_.closed()) metrics_.rejected(RejectReason::kDraining);
   if (error)
     for (std::size_t i = 0; i < sequences; ++i) metrics_.slo(slo_index, {});
@@ -173,18 +200,23 @@ std::optional<std::size_t> RouterService::slo_index(const std::string& name) con
 }
 
 std::string RouterService::models_body() const {
-  std::string out = R"({"object":"list","data":[{"id":)";
+  return R"({"object":"list","data":[)" + model_entry() + "]}";
+}
+
+std::string RouterService::model_entry() const {
+  std::string out = R"({"id":)";
   append_json_string(out, model_);
   out += R"(,"object":"model","owned_by":"lynx","created":)";
   append_json_number(out, started_);
-  out += R"(,"max_model_len":)";
-  append_json_number(out, dispatcher_.workers().context());
-  out += "}]}";
-  return out;
+  if (const std::uint64_t context = dispatcher_.workers().context(); context > 0) {  // what workers hold
+    out += R"(,"max_model_len":)";
+    append_json_number(out, context);
+  }
+  return out + "}";
 }
 
 void RouterService::ready(const Responder& responder) const {
-  if (gate_.closed()) return respond_error(*responder, draining());
+  if (gate_.closed()) return respond_error(*responder, shutting_down());
   if (!dispatcher_.ready()) return respond_error(*responder, no_workers(dispatcher_.why_not_ready()));
   respond_json(*responder, 200, R"({"status":"ready"})");
 }
@@ -194,7 +226,7 @@ void RouterService::drain(std::function<void()> stopped) {
   log::info("draining: {} requests under way", gate_.holders());
   grace_ = loop_.after(config_.shutdown_grace, [this] {
     log::warn("the grace period is over: {} requests are ended", gate_.holders());
-    dispatcher_.fail_all(draining());
+    dispatcher_.fail_all(shutting_down());
   });
   gate_.close([this, stopped = std::move(stopped)] { ticker_ = loop_.after(kFlush, stopped); });
 }

@@ -50,6 +50,8 @@ class RouterService {
   std::optional<std::size_t> slo_index(const std::string& name) const;
   ControlServer::Callbacks control_callbacks();
   std::string models_body() const;
+  std::string model_entry() const;
+  void respond_model(const std::string& name, HttpResponder& responder) const;
   void ready(const Responder& responder) const;
 
   EventLoop& loop_;

@@ -1,20 +1,28 @@
 #include "services/router/sequence_text.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace lynx {
 
-SequenceText::SequenceText(const Tokenizer& tokenizer, const std::vector<std::string>& stops,
-                           std::uint32_t min_tokens)
-    : detokenizer_(tokenizer), matcher_(stops), matches_(!stops.empty()), min_tokens_(min_tokens) {}
+SequenceText::SequenceText(const Tokenizer& tokenizer, Rules rules)
+    : detokenizer_(tokenizer, rules.skip_special),
+      matcher_(rules.stops, rules.keep_stop),
+      rules_(std::move(rules)) {}
 
 SequenceText::Out SequenceText::push(const GeneratedToken& token) {
+  const auto& stops = rules_.stop_tokens;
+  const bool may_stop = token.index >= rules_.min_tokens;
+  const bool stop_token = may_stop && std::find(stops.begin(), stops.end(), token.id) != stops.end();
+  const bool shown = rules_.keep_stop || (!stop_token && token.finish != TokenFinish::kStop);
   std::string piece;
-  if (token.finish != TokenFinish::kStop) piece = detokenizer_.push(token.id);
-  const bool last = token.finish != TokenFinish::kNone;
+  if (shown) piece = detokenizer_.push(token.id);
+  const bool last = stop_token || token.finish != TokenFinish::kNone;
   if (last) piece += detokenizer_.finish();
-  if (!matches_ || token.index < min_tokens_) return {std::move(piece), false};
+  if (rules_.stops.empty() || !may_stop) return {std::move(piece), stop_token};
   auto out = matcher_.push(piece);
   if (last && !out.stopped) out.text += matcher_.finish();
-  return {std::move(out.text), out.stopped};
+  return {std::move(out.text), out.stopped || stop_token};
 }
 
 }  // namespace lynx

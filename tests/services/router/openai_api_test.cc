@@ -28,7 +28,8 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
     "min_p": 0.05, "seed": -3, "stop": ["a", "b"], "n": 2, "logprobs": 3, "presence_penalty": 0.1,
     "frequency_penalty": -0.2, "repetition_penalty": 1.1, "logit_bias": {"5": -100, "257": 2.5}, "ignore_eos": true,
     "stream": true, "stream_options": {"include_usage": true}, "user": "u", "lynx": {"exact": true, "receipt": true},
-    "slo_class": "batch", "cache_salt": "s", "echo": false, "best_of": 1, "suffix": null})");
+    "slo_class": "batch", "cache_salt": "s", "stop_token_ids": [3, 257], "include_stop_str_in_output": true,
+    "skip_special_tokens": false, "echo": false, "best_of": 1, "suffix": null})");
   EXPECT_EQ(request.model, "m");
   ASSERT_EQ(request.prompts.size(), 1U);
   EXPECT_EQ(std::get<std::string>(request.prompts[0]), "hello");
@@ -42,6 +43,9 @@ TEST(OpenAiApi, ReadsEveryFieldOfACompletion) {
   EXPECT_TRUE(request.seed_given);
   EXPECT_EQ(sampling.seed, static_cast<std::uint64_t>(-3));
   EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.stop_tokens, (std::vector<TokenId>{3, 257}));
+  EXPECT_TRUE(request.keep_stop);
+  EXPECT_FALSE(request.skip_special);
   EXPECT_EQ(request.n, 2U);
   EXPECT_TRUE(sampling.logprobs);
   EXPECT_EQ(sampling.top_logprobs, 3);
@@ -126,6 +130,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadBody{kText, "", ""}, BadBody{kText, "{", ""}, BadBody{kText, "[]", ""}, BadBody{kText, "null", ""},
         BadBody{kText, "{\"prompt\": \"\xFF\"}", ""},
         BadBody{kText, R"({"prompt": "x", "temperature": 1e999})", ""}, BadBody{kText, "{}", "prompt"},
+        BadBody{kChat,
+                R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1"}]}]})",
+                "messages[0].tool_calls"},
+        BadBody{kChat, R"({"messages": [{"role": "tool", "content": "4", "tool_call_id": "1"}]})",
+                "messages[0].tool_call_id"},
+        BadBody{kText, R"({"prompt": "x", "stop_token_ids": [258]})", "stop_token_ids"},
+        BadBody{kText, R"({"prompt": "x", "stop_token_ids": 4})", "stop_token_ids"},
+        BadBody{kText, R"({"prompt": "x", "skip_special_tokens": 1})", "skip_special_tokens"},
+        BadBody{kText, R"({"prompt": "x", "include_stop_str_in_output": "yes"})",
+                "include_stop_str_in_output"},
         BadBody{kText, R"({"prompt": 3})", "prompt"}, BadBody{kText, R"({"prompt": {"a": 1}})", "prompt"},
         BadBody{kText, R"({"prompt": [1, 258]})", "prompt"},
         BadBody{kText, R"({"prompt": [1, -1]})", "prompt"},

@@ -51,7 +51,10 @@ class PromptText : public ::testing::Test {
   // The text a client gets for bytes that come one token each.
   std::string streamed(const std::string& bytes, const std::vector<std::string>& stops,
                        std::uint32_t min_tokens = 0) {
-    SequenceText text(tokenizer_, stops, min_tokens);
+    return text_by(bytes, {stops, {}, false, true, min_tokens});
+  }
+  std::string text_by(const std::string& bytes, const SequenceText::Rules& rules) {
+    SequenceText text(tokenizer_, rules);
     std::string out;
     for (std::uint32_t i = 0; i < bytes.size(); ++i) {
       const bool last = i + 1 == bytes.size();
@@ -142,9 +145,26 @@ TEST_F(PromptText, MinTokensHoldsStopStringsOff) {
 }
 
 TEST_F(PromptText, TheEndOfSequenceTokenHasNoText) {
-  SequenceText text(tokenizer_, {}, 0);
+  SequenceText text(tokenizer_, {});
   EXPECT_EQ(text.push({'a', 0, TokenFinish::kNone, 0, {}}).text, "a");
   EXPECT_EQ(text.push({'b', 1, TokenFinish::kStop, 0, {}}).text, "");
+}
+
+TEST_F(PromptText, StopTokensEndTheTextBeforeThem) {
+  EXPECT_EQ(text_by("abcd", {{}, {'c', 'z'}, false, true, 0}), "ab|");
+  EXPECT_EQ(text_by("abcd", {{}, {'c'}, true, true, 0}), "abc|") << "kept where it is asked for";
+  EXPECT_EQ(text_by("caca", {{}, {'c'}, false, true, 1}), "ca|") << "not before min_tokens";
+  EXPECT_EQ(text_by("abcd", {{"cx"}, {'d'}, false, true, 0}), "abc|")
+      << "what a stop string held back comes out";
+  EXPECT_EQ(text_by("one two three", {{"two"}, {}, true, true, 0}), "one two|");
+}
+
+TEST_F(PromptText, ControlTokensHaveATextWhereItIsAskedFor) {
+  for (const bool skip : {true, false}) {
+    SequenceText text(tokenizer_, {{}, {}, false, skip, 0});
+    EXPECT_EQ(text.push({kStubTurnStart, 0, TokenFinish::kNone, 0, {}}).text, skip ? "" : "<|im_start|>");
+    EXPECT_EQ(text.push({kStubTurnEnd, 1, TokenFinish::kStop, 0, {}}).text, "") << "the end stays out";
+  }
 }
 
 TEST(SequenceBuilder, DefaultsAndLimits) {

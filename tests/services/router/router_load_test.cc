@@ -112,7 +112,7 @@ TEST(RouterService, TheGracePeriodEndsADrain) {
   bool stopped = false;
   rig.router->drain([&] { stopped = true; });
   rig.until([&] { return stopped && endless.over; }, milliseconds(1000));
-  EXPECT_EQ(endless.error_code(), "no_workers");
+  EXPECT_EQ(endless.error_code(), "draining");
 }
 
 }  // namespace

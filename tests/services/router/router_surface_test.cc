@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 TEST(RouterService, ApiKeysGuardTheApiAndNothingElse) {
   const std::string keys = ::testing::TempDir() + "/router_keys";
-  std::ofstream(keys) << "# ours\nsesame\n\nopen\n";
+  std::ofstream(keys) << "# ours\n  sesame\t\n\nopen\r\n";
   RouterRig rig([&](RouterConfig& config) { config.api_keys_file = keys; });
   rig.add_pair();
   const auto status = [&](const std::string& header) {
