@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "tests/e2e/api_client.h"
 #include "tests/e2e/cluster.h"
@@ -10,15 +11,20 @@
 namespace lynx::testing {
 namespace {
 
+// Its prefill worker pushes over TCP, and this one has shared memory alone.
+void make_unreachable(Cluster& cluster, Worker& worker) {
+  const auto flag = std::find(worker.argv.begin(), worker.argv.end(), "--ucx.transport");
+  *std::next(flag) = "shm";
+  cluster.restart(worker);
+  ASSERT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
+}
+
 TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
   ClusterOptions options;
   options.policy = "off";
   options.decode_flags = {"--max_batch", "4"};
   Cluster cluster(options);
-  Worker& bad = cluster.decode(1);
-  bad.argv.insert(bad.argv.end(), {"--ucx.transport", "shm"});  // the prefill worker has TCP
-  cluster.restart(bad);
-  ASSERT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
+  make_unreachable(cluster, cluster.decode(1));
 
   StreamCall call;
   call.body = {{"prompt", "Once upon a time there was"},
@@ -44,8 +50,8 @@ TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
 TEST(Unreachable, WithoutAnotherTheAnswerNamesTheCause) {
   ClusterOptions options;
   options.decodes = 1;
-  options.decode_flags = {"--ucx.transport", "shm"};
   Cluster cluster(options);
+  make_unreachable(cluster, cluster.decode(0));
   for (int i = 0; i < 2; ++i) {
     const ApiReply reply =
         post(cluster.api_port(), "/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 4}});
