@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -192,9 +193,9 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
 // prefill worker is taken again, a decode worker that failed is not.
 std::optional<WorkerTable::Worst> WorkerTable::worst_taken(const Need& need, Clock::time_point now) const {
   std::optional<Worst> best;
-  for (const auto& [decode_id, decode] : workers_) {
+  for (const Worker& decode : std::views::values(workers_)) {
     if (decode.info.role != WorkerRole::kDecode || !could_hold(decode, need.total_tokens)) continue;
-    for (const auto& [prefill_id, prefill] : workers_) {
+    for (const Worker& prefill : std::views::values(workers_)) {
       if (prefill.info.role != WorkerRole::kPrefill || !could_hold(prefill, need.total_tokens)) continue;
       if (prefill.info.fingerprint != decode.info.fingerprint) continue;
       const Worst pair{grade(prefill, need.avoid, now), grade(decode, need.avoid, now)};
@@ -254,7 +255,7 @@ WorkerId WorkerTable::first_to_fit(const Need& need, Clock::time_point now) cons
   };
   WorkerId nearest = 0;
   std::uint64_t least = 0;
-  for (const auto& [id, decode] : workers_) {
+  for (const Worker& decode : std::views::values(workers_)) {
     const std::uint64_t held = decode.info.held_tokens(need.total_tokens);
     if (!serves(decode, WorkerRole::kDecode) || held > decode.info.pool_tokens()) continue;
     if (grade(decode, need.avoid, now) > worst->decode) continue;
@@ -266,7 +267,7 @@ WorkerId WorkerTable::first_to_fit(const Need& need, Clock::time_point now) cons
     const std::uint64_t wanted = decode.tokens + held;
     const std::uint64_t missing = wanted - std::min(wanted, decode.info.pool_tokens());
     if (nearest != 0 && missing >= least) continue;
-    nearest = id;
+    nearest = decode.id;
     least = missing;
   }
   return nearest;
