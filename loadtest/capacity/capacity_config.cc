@@ -63,6 +63,10 @@ ConfigFields CapacityConfig::fields() {
   f.field("read-efficiency", &cost.read_efficiency, "share of the bandwidth that the decode kernels reach");
   f.field("prefill-efficiency", &cost.prefill_efficiency, "share of the operations that prefill reaches");
   f.field("prefill-overhead", &cost.prefill_overhead_s, "seconds of a prompt beside computing");
+  f.field("prefill-chunk", &cost.prefill_chunk,
+          "tokens of a prompt computed at once: chunk_tokens of the prefill workers");
+  f.field("prefill-layer-overhead", &cost.prefill_layer_s,
+          "seconds of a layer of a chunk beside computing, on one GPU; 0 = every expert is read");
   f.field("memory-share", &cost.memory_share, "of the GPU's memory, for weights and KV");
   f.field("max-batch", &cost.max_batch, "sequences of a decode step, at most");
   f.section("pool");
@@ -150,6 +154,10 @@ void CapacityConfig::check_costs() const {
         "must be at least 0");
   check(cost.prefill_overhead_s >= 0 && cost.prefill_overhead_s < 10, "cost.prefill-overhead",
         "must be from 0 to 10 s");
+  check(cost.prefill_chunk >= 1 && cost.prefill_chunk <= 1'000'000, "cost.prefill-chunk",
+        "must be from 1 to 1000000");
+  check(cost.prefill_layer_s >= 0 && cost.prefill_layer_s < 1, "cost.prefill-layer-overhead",
+        "must be from 0 to 1 s");
   check(cost.all_reduce_s >= 0 && cost.all_reduce_s < 1, "cost.all-reduce", "must be from 0 to 1 s");
 }
 

@@ -28,7 +28,7 @@ void measured_line(TextPage& page, const std::string& file, const MeasuredCost& 
             file.c_str(), m.rows, layers ? "MoE layers" : "decode steps", 100 * m.worst_error,
             1e6 * m.per_expert_s, 1e6 * m.fixed_s, layers ? "more per layer" : "more per step");
   if (m.prefill_rows > 0)
-    page.line("               the experts of %zu prompts: %.0f TFLOP/s, %.0f us more per layer",
+    page.line("               the experts of %zu prompts: %.0f TFLOP/s, %.0f us more per layer of a chunk",
               m.prefill_rows, 1e-12 * m.prefill_flops, 1e6 * m.prefill_layer_s);
 }
 
@@ -48,8 +48,10 @@ void assumption_lines(TextPage& page, const CapacityConfig& config, const ModelS
             1e3 * c.fixed_s, 1e-12 / c.per_expert_byte, 1e-12 / c.per_kv_byte, c.max_batch);
   page.line("  KV pool      %.2f million tokens per decode worker; a sequence holds its whole length",
             1e-6 * static_cast<double>(c.kv_tokens));
-  page.line("  prefill      %.1f ms + %.1f us per token + attention; one prompt after another",
-            1e3 * c.prefill_fixed_s, 1e6 * c.prefill_per_token);
+  page.line(
+      "  prefill      %.1f ms + %.1f ms per chunk of %.0f tokens + %.1f us per token + attention; "
+      "one prompt after another",
+      1e3 * c.prefill_fixed_s, 1e3 * c.prefill_chunk_s, c.prefill_chunk, 1e6 * c.prefill_per_token);
   page.line("  no prefix cache, no failure, no other load; workers equal, choice by fewest sequences");
 }
 

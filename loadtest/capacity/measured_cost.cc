@@ -87,7 +87,7 @@ Result<MeasuredCost> line_through(const std::vector<Point>& points, MeasuredCost
   return out;
 }
 
-// Rows "MODEL.prefill_experts.tT": the experts of a layer for T tokens.
+// Rows "MODEL.prefill_experts.tT": the experts of a layer for T tokens computed at once.
 void add_prefill(const json& rows, const ModelShape& model, MeasuredCost& out) {
   const std::string begin = model.name + ".prefill_experts.t";
   std::vector<Point> points;
@@ -178,7 +178,7 @@ void apply(const MeasuredCost& measured, const ModelShape& model, GpuShape& gpu,
       cost.layer_overhead_s = measured.fixed_s;
       if (measured.prefill_rows == 0) return;
       cost.prefill_efficiency = std::min(1.0, measured.prefill_flops / gpu.flops);
-      cost.prefill_overhead_s += model.layers * measured.prefill_layer_s;
+      cost.prefill_layer_s = std::max(measured.prefill_layer_s, 1e-9);  // 0 would be: not measured
       return;
     case MeasuredCost::Of::kSteps:
       // A slope above the bandwidth of gigabytes is a cache's: then that is the bandwidth.

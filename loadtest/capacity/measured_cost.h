@@ -21,7 +21,7 @@ struct MeasuredCost {
   // A line through the experts of whole prompts, where they were measured; 0 = not.
   std::size_t prefill_rows = 0;
   double prefill_flops = 0;    // operations per second of one token more
-  double prefill_layer_s = 0;  // of a layer, beside its tokens: each expert is read once
+  double prefill_layer_s = 0;  // of a layer, beside its tokens: each expert is read once for each chunk
 };
 
 // Errors name the file and what it lacks for this model: times of fewer than two numbers of experts, the
@@ -30,7 +30,7 @@ Result<MeasuredCost> read_measured_cost(const std::string& path, const ModelShap
 Result<MeasuredCost> parse_measured_cost(const std::string& text, const std::string& name,
                                          const ModelShape& model);
 
-// Takes the place of bandwidth, cost of experts and fixed cost, and adds the prompts' fixed cost to theirs.
+// Takes the place of bandwidth, cost of experts and fixed cost, also of a chunk of a prompt where measured.
 // Of layers: what a step takes beside its MoE layers stays as it is set. Of steps: everything that a step
 // reads goes at the measured slope.
 void apply(const MeasuredCost& measured, const ModelShape& model, GpuShape& gpu, CostOptions& cost);

@@ -87,8 +87,13 @@ Result<WorkerCost> WorkerCost::make(const ModelShape& model, const GpuShape& gpu
   c.fixed_s = o.step_overhead_s + model.layers * o.layer_overhead_s + reduces + model.dense_bytes() / read;
   c.per_expert_byte = 1 / (o.expert_bandwidth > 0 ? o.gpus * o.expert_bandwidth : read);
   c.per_kv_byte = 1 / read;
-  // A prompt long enough to fill the GPU reads every expert once anyway.
-  c.prefill_fixed_s = o.prefill_overhead_s + reduces;
+  c.prefill_fixed_s = o.prefill_overhead_s;
+  // Hundreds of tokens go to every expert, few to each: reading them is not hidden behind computing. Dense
+  // weights are, since all of the tokens go through them.
+  const double layer = o.prefill_layer_s > 0 ? o.prefill_layer_s / o.gpus
+                                             : model.experts * model.expert_bytes() * c.per_expert_byte;
+  c.prefill_chunk_s = model.layers * layer + reduces;
+  c.prefill_chunk = o.prefill_chunk;
   c.prefill_per_token = model.flops_per_token() / flops;
   c.prefill_per_token_squared =
       2.0 * model.layers * model.q_heads * model.head_dim / flops;  // causal: half of 4
@@ -106,7 +111,8 @@ double WorkerCost::step_seconds(double batch, double context_tokens) const {
 }
 
 double WorkerCost::prefill_seconds(double tokens) const {
-  return c_.prefill_fixed_s + c_.prefill_per_token * tokens + c_.prefill_per_token_squared * tokens * tokens;
+  return c_.prefill_fixed_s + c_.prefill_chunk_s * std::ceil(tokens / c_.prefill_chunk) +
+         c_.prefill_per_token * tokens + c_.prefill_per_token_squared * tokens * tokens;
 }
 
 void WorkerCost::learn(const StepCost& measured) {

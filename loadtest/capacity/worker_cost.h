@@ -27,10 +27,12 @@ struct CostOptions {
   double layer_overhead_s = 0;      // of a MoE layer of a decode step, beside reading
   double read_efficiency =
       0.87;  // of bytes_per_second: the measured expert kernels take 1.1 to 1.2 of their floor
-  double expert_bandwidth = 0;      // bytes per second of experts alone, one GPU; 0 = as for all reads
-  double prefill_efficiency = 0.4;  // of flops
-  double prefill_overhead_s = 5e-3;
-  double memory_share = 0.9;  // of the GPU's, for weights and KV
+  double expert_bandwidth = 0;        // bytes per second of experts alone, one GPU; 0 = as for all reads
+  double prefill_efficiency = 0.4;    // of flops
+  double prefill_overhead_s = 5e-3;   // of a prompt
+  std::uint32_t prefill_chunk = 512;  // tokens that a prefill worker computes at once (its chunk_tokens)
+  double prefill_layer_s = 0;  // of a layer of a chunk, beside its tokens, one GPU; 0 = reads every expert
+  double memory_share = 0.9;   // of the GPU's, for weights and KV
   std::uint32_t max_batch = 64;
 };
 
@@ -68,10 +70,11 @@ class WorkerCost {
   struct Coefficients {
     double fixed_s = 0, per_expert_byte = 0, per_kv_byte = 0;  // of a decode step
     double prefill_fixed_s = 0, prefill_per_token = 0, prefill_per_token_squared = 0;
-    double hand_over_per_token = 0;  // exposed: the last layer's KV
-    double expert_bytes = 0;         // of one expert in all layers
-    double kv_bytes = 0;             // of one token in all layers
-    std::uint64_t kv_tokens = 0;     // of the pool
+    double prefill_chunk_s = 0, prefill_chunk = 512;  // seconds of each, and its tokens
+    double hand_over_per_token = 0;                   // exposed: the last layer's KV
+    double expert_bytes = 0;                          // of one expert in all layers
+    double kv_bytes = 0;                              // of one token in all layers
+    std::uint64_t kv_tokens = 0;                      // of the pool
     std::uint32_t max_batch = 1;
   };
   WorkerCost(const Coefficients& coefficients, UniqueExperts experts)

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lynx::apply(*measured, model, gpu, cost);
   for (const double value : {gpu.bytes_per_second, cost.read_efficiency, cost.prefill_efficiency})
     if (!(value > 0)) __builtin_trap();
-  for (const double value : {cost.step_overhead_s, cost.layer_overhead_s, cost.prefill_overhead_s})
+  for (const double value : {cost.step_overhead_s, cost.layer_overhead_s, cost.prefill_layer_s})
     if (!(value >= 0)) __builtin_trap();
   return 0;
 }

@@ -81,10 +81,25 @@ TEST(MeasuredCost, ExpertsOfPromptsGiveWhatPrefillReaches) {
   EXPECT_NEAR(cost->prefill_layer_s, 250e-6, 1e-9);
   EXPECT_NEAR(cost->prefill_flops, 2.0 * 8 * 3 * 2048 * 768 / 0.2e-6, 1e9);
   GpuShape gpu;
-  CostOptions options;
+  CostOptions options{.prefill_overhead_s = 1e-3};
   apply(*cost, model, gpu, options);
   EXPECT_NEAR(options.prefill_efficiency, cost->prefill_flops / gpu.flops, 1e-12);
-  EXPECT_NEAR(options.prefill_overhead_s, CostOptions{}.prefill_overhead_s + 48 * 250e-6, 1e-9);
+  EXPECT_EQ(options.prefill_overhead_s, 1e-3);
+
+  // The experts of all layers alone: what else a prompt costs is that of one that is all chunks.
+  const UniqueExperts experts(model, {{16, 40}});
+  const auto prompt = [&](std::uint32_t chunk, std::uint32_t gpus) {
+    options.prefill_chunk = chunk;
+    options.gpus = gpus;
+    options.all_reduce_s = 0;
+    const auto worker = WorkerCost::make(model, gpu, options, experts);
+    EXPECT_TRUE(worker.ok());
+    return worker->prefill_seconds(4096);
+  };
+  EXPECT_NEAR(prompt(512, 1) - prompt(4096, 1), 7 * 48 * 250e-6, 1e-9)
+      << "each of the eight chunks reads the experts again";
+  EXPECT_NEAR(prompt(512, 1) - prompt(4000, 1), 6 * 48 * 250e-6, 1e-9) << "the rest is a chunk too";
+  EXPECT_NEAR(prompt(512, 2) - prompt(4096, 2), 7 * 48 * 125e-6, 1e-9) << "two GPUs share the reading";
 }
 
 TEST(MeasuredCost, ALineThroughStepsReplacesTheWholeStep) {

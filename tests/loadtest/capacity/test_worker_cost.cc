@@ -66,6 +66,23 @@ TEST(WorkerCost, WeightsThatDoNotFitAskForMoreGpus) {
       << "what two GPUs say to each other is in every step";
 }
 
+// 128 experts of 48 layers are 58 GB.
+TEST(WorkerCost, EachChunkOfAPromptReadsEveryExpert) {
+  const ModelShape& model = shape("qwen3-30b-a3b");
+  const double reading = 48 * 128 * model.expert_bytes() / (4.55e12 * 0.87);
+  const UniqueExperts experts(model, UniqueExperts::Policy::kExact);
+  const auto cost = WorkerCost::make(model, {}, {}, experts);
+  ASSERT_TRUE(cost.ok());
+  EXPECT_NEAR(cost->coefficients().prefill_chunk_s, reading, 1e-9);
+  EXPECT_NEAR(reading, 14.6e-3, 0.1e-3);
+  EXPECT_GT(cost->prefill_seconds(513) - cost->prefill_seconds(512), reading);
+  EXPECT_LT(cost->prefill_seconds(512) - cost->prefill_seconds(511), 1e-3);
+  const auto pair = WorkerCost::make(model, {}, {.gpus = 2}, experts);
+  ASSERT_TRUE(pair.ok());
+  EXPECT_NEAR(pair->coefficients().prefill_chunk_s, reading / 2 + 2 * 48 * 13e-6, 1e-9)
+      << "and each is summed twice a layer between the GPUs";
+}
+
 TEST(WorkerCost, TakesWhatAWorkerHasLearnt) {
   StepCost learnt;
   for (int i = 0; i < 400; ++i) {
