@@ -75,8 +75,7 @@ void UcxConnection::step(Clock::time_point now, Finished& out) {
 
   const auto first_finished =
       std::stable_partition(posted_.begin(), posted_.end(), [](const auto& push) { return !finished(push); });
-  for (auto it = first_finished; it != posted_.end(); ++it)
-    (memory_ == KvMemory::kDevice && !(*it)->answered ? lent_ : finished_).push_back(std::move(*it));
+  for (auto it = first_finished; it != posted_.end(); ++it) hand_back(std::move(*it));
   posted_.erase(first_finished, posted_.end());
 
   if (endpoint_ && posted_.empty() && endpoint_->closed()) endpoint_.reset();
@@ -161,9 +160,9 @@ void UcxConnection::check_deadlines(Clock::time_point now) {
 }
 
 // Over shared memory UCX can hold a push to a dead peer for ever, although its endpoint was closed by force.
-// There it reads the bytes only inside progress(), in this process: so the owner gets them back after a
-// while, and what UCX points to stays as a shell. RDMA hardware reads whenever it likes: a push over it is
-// never left.
+// There it reads the bytes of the host's memory only inside progress(), in this process: so the owner gets
+// them back after a while, and what UCX points to stays as a shell. A device's bytes may be read by the peer,
+// so they stay lent as any other push's. RDMA hardware reads whenever it likes: a push over it is never left.
 void UcxConnection::leave_stuck(Clock::time_point now) {
   std::erase_if(left_, [](const auto& shell) { return shell->terminal; });
   if (!endpoint_ || !endpoint_->closing()) {
@@ -177,12 +176,17 @@ void UcxConnection::leave_stuck(Clock::time_point now) {
     auto owed = std::make_unique<UcxPush>();
     owed->push = std::move(push->push);
     owed->done = std::move(push->done);
+    owed->answered = push->answered;
     owed->outcome = push->outcome;
-    finished_.push_back(std::move(owed));
+    hand_back(std::move(owed));
     left_.push_back(std::move(push));
   }
   if (std::erase(posted_, nullptr) > 0)
     log::warn("UCX does not let go of {} KV pushes to {}: leaving them behind", left_.size(), peer_.worker);
+}
+
+void UcxConnection::hand_back(std::unique_ptr<UcxPush> push) {
+  (memory_ == KvMemory::kDevice && !push->answered ? lent_ : finished_).push_back(std::move(push));
 }
 
 // What the peer may still be reading is the owner's again when it no longer counts.

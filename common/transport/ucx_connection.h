@@ -68,6 +68,7 @@ class UcxConnection {
   void fail_waiting(const Error& why);
   void check_deadlines(Clock::time_point now);
   void leave_stuck(Clock::time_point now);
+  void hand_back(std::unique_ptr<UcxPush> push);
   void learn_transport();
 
   const UcxWorker& worker_;
@@ -78,7 +79,7 @@ class UcxConnection {
   std::deque<std::unique_ptr<UcxPush>> waiting_;
   std::vector<std::unique_ptr<UcxPush>>
       posted_;                                  // at most max_in_flight, plus those that a close is draining
-  std::vector<std::unique_ptr<UcxPush>> left_;  // shells that UCX still points to, see leave_stuck
+  std::vector<std::unique_ptr<UcxPush>> left_;  // what UCX still points to, see leave_stuck
   std::vector<std::unique_ptr<UcxPush>> lent_;  // over, but for their deadlines: see kv_loan.h
   Finished finished_;
   Clock::time_point next_deadline_check_{};

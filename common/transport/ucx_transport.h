@@ -2,7 +2,8 @@
 // a KvAck.
 //
 // When the bytes of a push are their owner's again: done() is called only when UCX's send request is
-// terminal (over shared memory also a second after a forced close that UCX never finishes). Over TCP and
+// terminal (over shared memory also a second after a forced close that UCX never finishes; a device's bytes
+// at their deadline at the earliest, unless the peer has answered). Over TCP and
 // shared memory the rendezvous itself runs in active messages (RNDV_SCHEME=am), so that this process alone
 // reads its bytes, inside progress(). A peer that was stopped and wakes up after done() finds a closed
 // connection, not our memory. For the same reason shared memory runs without single copy (cma), where the

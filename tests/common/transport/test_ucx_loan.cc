@@ -1,0 +1,90 @@
+// The loan of a device's bytes (kv_loan.h) in UCX's sender and receiver. No device is needed: the sender's
+// side is about when bytes are handed back, and the receiver's side sees a header that lends bytes of the
+// host.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "common/transport/ucx_connection.h"
+#include "common/transport/ucx_transport.h"
+#include "tests/common/transport/push_fixtures.h"
+
+namespace lynx {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kIncarnation = 42;
+
+UcxConfig over_shared_memory() {
+  UcxConfig config;
+  config.transport = "shm";
+  return config;
+}
+
+class UcxLoan : public testing::Test {
+ protected:
+  KvPeer peer() const { return {"decode-0", kIncarnation, decode.address()}; }
+  std::unique_ptr<UcxPush> push_of(std::uint32_t blocks, Clock::time_point deadline) {
+    auto push = std::make_unique<UcxPush>();
+    push->push.peer = peer();
+    push->push.bytes = std::span(bytes).first(blocks * layout.block_bytes());
+    push->push.deadline = deadline;
+    return push;
+  }
+  template <typename Condition>
+  bool progress_until(UcxWorker& worker, Condition condition) {
+    const auto give_up = clock.now() + 10s;
+    while (!condition() && clock.now() < give_up) ucp_worker_progress(worker.get());
+    return condition();
+  }
+
+  SteadyClock clock;
+  PageLayout layout = testing_kv::small_layout(1024);
+  std::vector<std::byte> bytes = testing_kv::random_bytes(64 * layout.block_bytes(), 1);
+  testing_kv::PoolSink sink{layout, clock};
+  UcxConfig config = over_shared_memory();
+  UcxTransport decode{config, clock, KvReceiver{&sink, layout, kIncarnation}};
+};
+
+// How many pushes this lets out at `now`.
+std::size_t finished_at(UcxConnection& connection, Clock::time_point now) {
+  UcxConnection::Finished finished;
+  connection.step(now, finished);
+  return finished.size();
+}
+
+// A peer that stands still, and a UCX that never ends the close: after a while the push is left behind.
+std::size_t finished_after_leaving(UcxConnection& connection, UcxPush& push, Clock::time_point start) {
+  push.terminal = false;
+  EXPECT_EQ(finished_at(connection, start), 0U);
+  return finished_at(connection, start + 2s);
+}
+
+TEST_F(UcxLoan, WhatUcxNeverLetsGoOfIsLentToItsDeadlineInADevicesMemoryAlone) {
+  for (const KvMemory memory : {KvMemory::kHost, KvMemory::kDevice}) {
+    SCOPED_TRACE(memory == KvMemory::kHost ? "host" : "device");
+    const UcxContext context(config, memory);
+    UcxWorker worker(context);
+    UcxConnection connection(worker, config, peer(), memory);
+    const auto start = clock.now();
+    auto owned = push_of(64, start + 1min);
+    UcxPush& push = *owned;
+    connection.enqueue(std::move(owned));
+    connection.abandon({ErrorCode::kUnavailable, "gone"});
+    ASSERT_TRUE(progress_until(worker, [&] { return push.terminal; }));
+
+    const std::size_t left = finished_after_leaving(connection, push, start);
+    EXPECT_EQ(left, memory == KvMemory::kHost ? 1U : 0U);
+    EXPECT_EQ(finished_at(connection, start + 59s), 0U);
+    EXPECT_EQ(left + finished_at(connection, start + 1min), 1U);
+    push.terminal = true;
+    EXPECT_EQ(finished_at(connection, start + 1min), 0U);
+    EXPECT_TRUE(progress_until(worker, [&] { return connection.drained(); }));
+    EXPECT_EQ(finished_at(connection, start + 2min), 0U);
+    EXPECT_TRUE(connection.idle());
+  }
+}
+
+}  // namespace
+}  // namespace lynx
