@@ -119,9 +119,10 @@ void UcxConnection::post(UcxPush& push) {
                                   push.push.bytes.data(), push.push.bytes.size(), &params);
   if (UCS_PTR_IS_ERR(request)) {
     settle(push, ucx_error(ErrorCode::kUnavailable, "KV push to " + peer_.worker, UCS_PTR_STATUS(request)));
-  } else if (request != nullptr) {
-    push.terminal = false;
+    return;
   }
+  push.sent = true;
+  if (request != nullptr) push.terminal = false;
 }
 
 void UcxConnection::fail_waiting(const Error& why) {
@@ -176,6 +177,7 @@ void UcxConnection::leave_stuck(Clock::time_point now) {
     auto owed = std::make_unique<UcxPush>();
     owed->push = std::move(push->push);
     owed->done = std::move(push->done);
+    owed->sent = push->sent;
     owed->answered = push->answered;
     owed->outcome = push->outcome;
     hand_back(std::move(owed));
@@ -186,7 +188,7 @@ void UcxConnection::leave_stuck(Clock::time_point now) {
 }
 
 void UcxConnection::hand_back(std::unique_ptr<UcxPush> push) {
-  (memory_ == KvMemory::kDevice && !push->answered ? lent_ : finished_).push_back(std::move(push));
+  (is_lent(*push, memory_) ? lent_ : finished_).push_back(std::move(push));
 }
 
 // What the peer may still be reading is the owner's again when it no longer counts.

@@ -32,9 +32,15 @@ struct UcxPush {
   KvTransport::Done done;
   kv_wire::Words header;
   bool terminal = true;                          // UCX holds neither header nor bytes
+  bool sent = false;                             // UCX took it: the peer may know where the bytes are
   bool answered = false;                         // by the peer
   std::optional<Result<std::uint64_t>> outcome;  // the first one counts
 };
+
+// Whether the peer may be reading the bytes of a push that is over here.
+inline bool is_lent(const UcxPush& push, KvMemory memory) {
+  return memory == KvMemory::kDevice && push.sent && !push.answered;
+}
 
 class UcxConnection {
  public:

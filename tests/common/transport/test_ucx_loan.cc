@@ -71,6 +71,7 @@ TEST_F(UcxLoan, WhatUcxNeverLetsGoOfIsLentToItsDeadlineInADevicesMemoryAlone) {
     auto owned = push_of(64, start + 1min);
     UcxPush& push = *owned;
     connection.enqueue(std::move(owned));
+    EXPECT_TRUE(push.sent);
     connection.abandon({ErrorCode::kUnavailable, "gone"});
     ASSERT_TRUE(progress_until(worker, [&] { return push.terminal; }));
 
@@ -84,6 +85,16 @@ TEST_F(UcxLoan, WhatUcxNeverLetsGoOfIsLentToItsDeadlineInADevicesMemoryAlone) {
     EXPECT_EQ(finished_at(connection, start + 2min), 0U);
     EXPECT_TRUE(connection.idle());
   }
+}
+
+TEST(UcxPush, IsLentOnceUcxTookItAndUntilThePeerAnswers) {
+  UcxPush push;
+  EXPECT_FALSE(is_lent(push, KvMemory::kDevice)) << "UCX refused it: nobody heard of it";
+  push.sent = true;
+  EXPECT_TRUE(is_lent(push, KvMemory::kDevice));
+  EXPECT_FALSE(is_lent(push, KvMemory::kHost)) << "UCX reads the host's memory in this process";
+  push.answered = true;
+  EXPECT_FALSE(is_lent(push, KvMemory::kDevice));
 }
 
 }  // namespace
