@@ -96,20 +96,12 @@ void announce(const ReplayPlan& plan) {
                  plan.facts.rejected.count - plan.facts.rejected.first.size());
 }
 
-// "out.json", "A" -> "out.A.json".
-std::string named(const std::string& path, const std::string& name) {
-  const std::size_t slash = path.find_last_of('/'), dot = path.find_last_of('.');
-  const bool ends = dot != std::string::npos && (slash == std::string::npos || dot > slash);
-  return path.substr(0, ends ? dot : path.size()) + "." + name + (ends ? path.substr(dot) : "");
-}
-
 // Of two servers each result has its name, even where only one came to a result.
 void write_results(const ReplayConfig& config, const std::vector<RunView>& runs,
                    const Comparison* comparison) {
   if (!config.result.empty())
     for (const RunView& run : runs)
-      write_file(config.against.empty() ? config.result : named(config.result, run.name),
-                 result_json(run, config.save_requests));
+      write_file(config.result_path({.name = run.name}), result_json(run, config.save_requests));
   if (!config.html.empty()) write_file(config.html, html_report(runs, comparison));
   if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, comparison));
 }

@@ -120,15 +120,24 @@ std::vector<SloTarget> ReplayConfig::slo_targets() const {
   return value_or_throw("slo", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
 }
 
+// "out.json", "A" -> "out.A.json".
+std::string ReplayConfig::result_path(const Side& side) const {
+  if (result.empty() || against.empty()) return result;
+  const std::size_t slash = result.find_last_of('/'), dot = result.find_last_of('.');
+  const bool ends = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  return result.substr(0, ends ? dot : result.size()) + "." + side.name + (ends ? result.substr(dot) : "");
+}
+
 // Before a run that takes its time, not after it.
 void ReplayConfig::check_files() const {
-  for (const auto& [flag, path] :
-       {std::pair{"--result", result}, {"--html", html}, {"--markdown", markdown}}) {
+  std::vector<std::pair<std::string, std::string>> files{{"--html", html}, {"--markdown", markdown}};
+  for (const Side& side : sides()) files.emplace_back("--result", result_path(side));
+  for (const auto& [flag, path] : files) {
     if (path.empty()) continue;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     const std::string there = std::filesystem::exists(path) ? path : folder.empty() ? "." : folder.string();
     if (::access(there.c_str(), W_OK) != 0 || std::filesystem::is_directory(path))
-      throw ConfigError(std::string(flag) + ": " + path + ": cannot be written");
+      throw ConfigError(flag + ": " + path + ": cannot be written");
   }
 }
 

@@ -67,7 +67,8 @@ struct ReplayConfig {
   bool together() const;            // both sides at once
   bool draw_live() const;           // over and over on the terminal that stderr is
   std::vector<SloTarget> slo_targets() const;
-  void check_files() const;  // what the run is to leave can be written
+  std::string result_path(const Side& side) const;  // of two sides each result has its name in it
+  void check_files() const;                         // what the run is to leave can be written
   WorkloadOptions workload_options() const;
   Trace load_trace() const;  // reads the file, draws from the pool, or synthesizes
 

@@ -196,6 +196,10 @@ TEST_F(ReplayCommands, WrongSettingsAreNamed) {
   EXPECT_NE(message([&](auto& c) { c.result = path("no/folder/out.json"); }).find("--result"),
             std::string::npos);
   EXPECT_NE(message([&](auto& c) { c.html = folder_.string(); }).find("--html"), std::string::npos);
+  fs::create_directory(folder_ / "out.B.json");
+  const auto second = message([](auto& c) { c.against = "127.0.0.1:1"; });
+  EXPECT_NE(second.find("out.B.json: cannot be written"), std::string::npos)
+      << "of two servers these are the files: " << second;
   EXPECT_NE(message([](auto& c) { c.topics = c.text = "file"; }).find("--topics"), std::string::npos);
   config_.topics = "/nowhere.json";
   EXPECT_THROW(replay_command(config_), std::runtime_error);
