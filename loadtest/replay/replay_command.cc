@@ -78,21 +78,20 @@ PromptWriter make_writer(const ReplayConfig& config) {
   return {config.text.empty() ? default_passages() : std::string_view(own), count};
 }
 
-void announce(const ReplayPlan& plan) {
+void announce(std::FILE* to, const ReplayPlan& plan) {
   std::uint64_t input = 0, output = 0;
   for (const PlannedRequest& request : plan.workload.requests) {
     input += request.input_tokens;
     output += request.output_tokens;
   }
-  std::fprintf(stderr, "replay of %s: %zu requests over %.1f s, %llu tokens in, %llu out\n",
+  std::fprintf(to, "replay of %s: %zu requests over %.1f s, %llu tokens in, %llu out\n",
                plan.facts.trace_name.c_str(), plan.workload.requests.size(),
                std::chrono::duration<double>(plan.workload.requests.back().at).count(),
                static_cast<unsigned long long>(input), static_cast<unsigned long long>(output));
   for (const auto& row : plan.facts.rejected.first)
-    std::fprintf(stderr, "%s:%zu: rejected: %s\n", plan.facts.trace_name.c_str(), row.line,
-                 row.reason.c_str());
+    std::fprintf(to, "%s:%zu: rejected: %s\n", plan.facts.trace_name.c_str(), row.line, row.reason.c_str());
   if (plan.facts.rejected.count > plan.facts.rejected.first.size())
-    std::fprintf(stderr, "... and %zu rejected rows more\n",
+    std::fprintf(to, "... and %zu rejected rows more\n",
                  plan.facts.rejected.count - plan.facts.rejected.first.size());
 }
 
@@ -116,7 +115,11 @@ int replay_command(const ReplayConfig& config) {
   const PromptWriter writer = make_writer(config);
   const ReplayPlan plan = make_plan(config, trace);
   ReplayRunner runner(writer, config.draw_live());
-  announce(plan);
+  if (config.check) {
+    announce(stdout, plan);
+    return kSomeSucceeded;
+  }
+  announce(stderr, plan);
 
   std::vector<RunView> runs;
   bool cut_short = false;

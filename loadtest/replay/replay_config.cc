@@ -68,6 +68,7 @@ ConfigFields ReplayConfig::fields() {
   f.field("html", &html, "write a report to this file: one HTML page with plots");
   f.field("markdown", &markdown, "write a summary to this file");
   f.field("save-requests", &save_requests, "with every single request in it");
+  f.field("check", &check, "send nothing: read all that the run needs, and say what it would send");
   f.section("pool");
   f.field("start", &pool.start_s, "second of the recorded time at which a client pool is drawn from");
   f.field("duration", &pool.duration_s, "seconds");

@@ -51,6 +51,7 @@ struct ReplayConfig {
   std::string live = "auto";
   std::string result{}, html{}, markdown{};
   bool save_requests = false;
+  bool check = false;
   std::string gaps = "gamma";
   SyntheticOptions synthetic;
   PoolOptions pool;

@@ -172,7 +172,21 @@ TEST_F(ReplayCommands, OfTwoTogetherNoneSendsBeforeBothAreReady) {
   }
 }
 
+TEST_F(ReplayCommands, ACheckSendsNothingAndSaysWhatItWould) {
+  FakeApi server;
+  config_.target = server.address();
+  config_.check = true;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(replay_command(config_), kSomeSucceeded);
+  const std::string text = ::testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(text.starts_with("replay of synthetic: ")) << text;
+  EXPECT_NE(text.find(" requests over "), std::string::npos) << text;
+  EXPECT_EQ(server.served(), 0);
+  EXPECT_FALSE(fs::exists(folder_ / "out.json"));
+}
+
 TEST_F(ReplayCommands, WrongSettingsAreNamed) {
+  config_.check = true;  // finds them all
   const auto message = [&](const std::function<void(ReplayConfig&)>& change) -> std::string {
     ReplayConfig config = config_;
     change(config);
