@@ -36,14 +36,14 @@ KvPath choose_kv_path(const std::string& wanted, const KvPathFacts& facts) {
     if (must) throw ConfigError("kv.path: 'device', but this worker computes on the CPU");
     return KvPath::kHost;
   }
-  if (wanted == "pinned") return KvPath::kPinned;
-  if (must && !facts.ucx_moves_device_memory)
+  if (!must) return KvPath::kPinned;
+  if (!facts.ucx_moves_device_memory)
     throw ConfigError(
         "kv.path: 'device', but this UCX does not move device memory: it needs one built with CUDA");
-  if (must && facts.checksum)
+  if (facts.checksum)
     throw ConfigError(
         "kv.path: 'device' and ucx.checksum exclude each other: the CPU does not read the payloads");
-  return facts.ucx_moves_device_memory && !facts.checksum ? KvPath::kDevice : KvPath::kPinned;
+  return KvPath::kDevice;
 }
 
 }  // namespace lynx

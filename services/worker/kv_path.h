@@ -25,7 +25,10 @@ struct KvPathFacts {
   bool checksum = false;                 // every payload is to be read by the CPU
 };
 
-// wanted: auto, device or pinned, of kv.path. Throws ConfigError that says why `device` cannot be.
+// wanted: auto, device or pinned, of kv.path. Throws ConfigError that says why `device` cannot be. On a GPU
+// auto is pinned: device is quicker only between workers of one machine that see each other's processes, and
+// from within one worker nobody can tell where the others will be. Elsewhere UCX copies by the CPU, at a
+// seventh of pinned's pace (kernels/README.md has the figures).
 KvPath choose_kv_path(const std::string& wanted, const KvPathFacts& facts);
 
 }  // namespace lynx

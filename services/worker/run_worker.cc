@@ -33,12 +33,12 @@ bool fits(const WorkerPlan& plan, const ModelConfig& model, const PageLayout& la
 
 KvPath find_kv_path(const WorkerConfig& config, bool on_gpu) {
   KvPathFacts facts{.gpu = on_gpu, .checksum = config.ucx.checksum};
-  if (on_gpu && config.kv_path != "pinned") facts.ucx_moves_device_memory = ucx_moves_device_memory();
+  const bool asked = on_gpu && config.kv_path == "device";
+  if (asked) facts.ucx_moves_device_memory = ucx_moves_device_memory();
   const KvPath path = choose_kv_path(config.kv_path, facts);
   if (on_gpu)
     log::info("KV path: {}; UCX {} {} device memory", describe(path), ucx_version_name(),
-              config.kv_path == "pinned" ? "need not move"
-                                         : (facts.ucx_moves_device_memory ? "moves" : "does not move"));
+              asked ? "moves" : "need not move");
   return path;
 }
 

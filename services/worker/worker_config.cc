@@ -47,8 +47,8 @@ void WorkerConfig::describe(ConfigFields& f) {
   f.field("block_tokens", &kv_block_tokens, "tokens of a block; equal on all workers");
   f.field("dtype", &kv_dtype, "f32 or bf16; equal on all workers");
   f.field("path", &kv_path,
-          "between GPUs: device = UCX moves device memory; pinned = over host memory; auto = device where "
-          "UCX can");
+          "between GPUs: pinned = over host memory; device = from GPU to GPU, between workers of one machine "
+          "that share a PID and an IPC namespace; auto = pinned");
   ucx.describe(f, "ucx");
 }
 

@@ -47,7 +47,7 @@ StreamCall greedy_call(const MixedRequest& request) {
 void expect_kv_path(const Worker& worker, const std::string& role) {
   std::string path = kv_path(role);
   if (backend() == "cpu") path = "host";
-  if (path == "auto") return;  // what it is depends on the UCX there
+  if (path == "auto") path = "pinned";
   EXPECT_EQ(Cluster::metric(worker, "lynx_device_info", "kv_path=\"" + path + "\""), 1) << role;
 }
 

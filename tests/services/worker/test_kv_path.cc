@@ -22,11 +22,11 @@ std::string refusal(const std::string& wanted, const KvPathFacts& facts) {
   return "";
 }
 
-TEST(KvPath, AutoTakesTheDeviceWhereUcxMovesItsMemory) {
+TEST(KvPath, AutoIsPinnedOnAGpuWhateverUcxCanDo) {
   EXPECT_EQ(choose_kv_path("auto", kCpu), KvPath::kHost);
   EXPECT_EQ(choose_kv_path("auto", kPlainUcx), KvPath::kPinned);
-  EXPECT_EQ(choose_kv_path("auto", kCudaUcx), KvPath::kDevice);
-  EXPECT_EQ(choose_kv_path("auto", kChecked), KvPath::kPinned) << "the CPU is to read every payload";
+  EXPECT_EQ(choose_kv_path("auto", kCudaUcx), KvPath::kPinned) << "the other worker may be elsewhere";
+  EXPECT_EQ(choose_kv_path("auto", kChecked), KvPath::kPinned);
 }
 
 TEST(KvPath, WhatIsAskedForIsTakenOrRefusedWithTheReason) {
