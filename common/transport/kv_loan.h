@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 
 #include "common/core/clock.h"
 #include "common/core/result.h"
@@ -13,7 +14,8 @@
 
 namespace lynx::kv_loan {
 
-std::uint64_t this_host();  // of this boot of this machine
+std::uint64_t this_host();                     // of this boot of this machine
+std::uint64_t host_of(std::istream& boot_id);  // by its first line; without one, no other call's host
 
 void lend(kv_wire::Push& push, Clock::time_point deadline, std::uint64_t host);
 // Not ok: what was read from now on, or until now, may be somebody else's.

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+#include <string>
+
 #include "common/transport/kv_loan.h"
 
 namespace lynx {
@@ -33,7 +37,23 @@ TEST(KvLoan, ADeadlineFarAwayOrInThePastIsOne) {
   EXPECT_FALSE(kv_loan::still_lent(push, Clock::time_point{} + 1s, kHost));
 }
 
-TEST(KvLoan, AHostKnowsItself) { EXPECT_EQ(kv_loan::this_host(), kv_loan::this_host()); }
+std::uint64_t host_of(const std::string& boot_id) {
+  std::istringstream in(boot_id);
+  return kv_loan::host_of(in);
+}
+
+TEST(KvLoan, AHostIsItsBoot) {
+  EXPECT_EQ(host_of("0d5a7b5e\n"), host_of("0d5a7b5e\n"));
+  EXPECT_NE(host_of("0d5a7b5e\n"), host_of("0d5a7b5f\n"));
+  std::ifstream boot_id("/proc/sys/kernel/random/boot_id");
+  ASSERT_TRUE(boot_id.is_open());
+  EXPECT_EQ(kv_loan::this_host(), kv_loan::host_of(boot_id));
+}
+
+TEST(KvLoan, AHostThatCannotBeToldIsNoOther) {
+  EXPECT_NE(host_of(""), host_of(""));
+  EXPECT_NE(host_of("\n"), host_of(""));
+}
 
 }  // namespace
 }  // namespace lynx

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "common/transport/kv_loan.h"
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/common/transport/push_fixtures.h"
@@ -95,6 +96,104 @@ TEST(UcxPush, IsLentOnceUcxTookItAndUntilThePeerAnswers) {
   EXPECT_FALSE(is_lent(push, KvMemory::kHost)) << "UCX reads the host's memory in this process";
   push.answered = true;
   EXPECT_FALSE(is_lent(push, KvMemory::kDevice));
+}
+
+// The receiver's side of a loan, under a clock that the test moves.
+class UcxLoanReceiver : public testing::Test {
+ protected:
+  UcxLoanReceiver() {
+    clock.advance(5s);
+    worker.on_message(kUcxAck, on_ack, this);
+  }
+
+  static ucs_status_t on_ack(void* self, const void* header, std::size_t size, void*, std::size_t,
+                             const ucp_am_recv_param_t*) {
+    auto& test = *static_cast<UcxLoanReceiver*>(self);
+    const auto ack = kv_wire::decode_ack({static_cast<const std::byte*>(header), size});
+    EXPECT_TRUE(ack.ok());
+    if (!ack.ok()) return UCS_OK;
+    test.verdict = ack->verdict;
+    test.connection.acknowledge(*ack);
+    return UCS_OK;
+  }
+
+  void push(Clock::time_point read_before, std::uint64_t host) {
+    kv_wire::Push wire{.push_id = 1,
+                       .incarnation = kIncarnation,
+                       .header = {lease, layout.fingerprint(), 0, sink.ledger.find(lease.id)->blocks.front(),
+                                  kBlocks, std::nullopt}};
+    kv_loan::lend(wire, read_before, host);
+    auto push = std::make_unique<UcxPush>();
+    push->id = wire.push_id;
+    push->header = kv_wire::encode(wire);
+    push->push.bytes = bytes;
+    push->push.deadline = Clock::time_point::max();
+    connection.enqueue(std::move(push));
+  }
+  template <typename Condition>
+  bool progress_until(Condition condition) {
+    const auto give_up = std::chrono::steady_clock::now() + 10s;
+    while (!condition() && std::chrono::steady_clock::now() < give_up) {
+      ucp_worker_progress(worker.get());
+      decode.progress();
+      UcxConnection::Finished finished;
+      connection.step(clock.now(), finished);
+    }
+    return condition();
+  }
+  // The verdict on a push that is under way when the time comes.
+  Status verdict_after(Clock::duration passes) {
+    EXPECT_TRUE(progress_until([&] { return sink.begun == 1; }));
+    EXPECT_EQ(sink.ended, 0U) << "it landed before the time had come";
+    clock.advance(passes);
+    EXPECT_TRUE(progress_until([&] { return verdict.has_value(); }));
+    EXPECT_EQ(sink.ended, 1U);
+    return verdict.value_or(Error{ErrorCode::kInternal, "no verdict"});
+  }
+
+  static constexpr std::uint32_t kBlocks = 1024;
+  const std::uint64_t here = kv_loan::this_host();
+  ManualClock clock;
+  PageLayout layout = testing_kv::small_layout(kBlocks);
+  std::vector<std::byte> bytes = testing_kv::random_bytes(kBlocks * layout.block_bytes(), 1);
+  testing_kv::PoolSink sink{layout, clock};
+  LeaseTicket lease = *sink.ledger.lease(1, kBlocks, kBlocks, clock.now() + 1h);
+  UcxConfig config = over_shared_memory();
+  UcxTransport decode{config, clock, KvReceiver{&sink, layout, kIncarnation}};
+  UcxContext context{config, KvMemory::kHost};
+  UcxWorker worker{context};
+  UcxConnection connection{worker, config, {"decode-0", kIncarnation, decode.address()}, KvMemory::kHost};
+  std::optional<Status> verdict;
+};
+
+TEST_F(UcxLoanReceiver, WhatItReadInTimeLands) {
+  push(clock.now() + 1s, here);
+  EXPECT_TRUE(verdict_after(999ms));
+  EXPECT_EQ(sink.landed, bytes.size());
+}
+
+TEST_F(UcxLoanReceiver, WhatItReadAfterTheEndIsNoKv) {
+  push(clock.now() + 1s, here);
+  const Status late = verdict_after(1s);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(sink.landed, 0U);
+  ASSERT_TRUE(sink.last_error);
+  EXPECT_EQ(sink.last_error->code, ErrorCode::kDeadlineExceeded);
+}
+
+TEST_F(UcxLoanReceiver, AnotherHostsClockSaysNothing) {
+  push(clock.now() + 1s, here + 1);
+  EXPECT_TRUE(verdict_after(1s));
+  EXPECT_EQ(sink.landed, bytes.size());
+}
+
+TEST_F(UcxLoanReceiver, ALoanThatIsOverIsNotReadAtAll) {
+  push(clock.now(), here);
+  ASSERT_TRUE(progress_until([&] { return verdict.has_value(); }));
+  ASSERT_FALSE(*verdict);
+  EXPECT_EQ(verdict->error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(sink.begun, 0U);
 }
 
 }  // namespace
