@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -9,6 +11,22 @@
 #include "loadtest/replay/statistics.h"
 
 namespace lynx {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMostLeftOut = 0.05;  // of the resamples
+
+}  // namespace
+
+std::string to_string(const Interval& interval) {
+  if (!std::isfinite(interval.value)) return "none";
+  char out[96];
+  if (std::isfinite(interval.low) && std::isfinite(interval.high))
+    std::snprintf(out, sizeof out, "%.3f [%.3f, %.3f]", interval.value, interval.low, interval.high);
+  else
+    std::snprintf(out, sizeof out, "%.3f [no interval]", interval.value);
+  return out;
+}
 
 Interval bootstrap_interval(std::size_t pairs, const BootstrapFigure& figure,
                             const BootstrapOptions& options) {
@@ -26,7 +44,13 @@ Interval bootstrap_interval(std::size_t pairs, const BootstrapFigure& figure,
       drawn[i] = from;
     }
     const double value = figure(drawn);
-    values.push_back(std::isfinite(value) ? value : 0);  // a NaN has no place in an order
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  const auto left_out = static_cast<double>(options.resamples - values.size());
+  if (values.empty() || !std::isfinite(out.value) ||
+      left_out > kMostLeftOut * static_cast<double>(options.resamples)) {
+    out.low = out.high = kNone;
+    return out;
   }
   std::ranges::sort(values);
   out.low = percentile(values, 0.025);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -46,7 +47,7 @@ double quantile(std::vector<double> values, double q) {
   return percentile(values, q);
 }
 
-double over(double a, double b) { return b > 0 ? a / b : 0; }
+double over(double a, double b) { return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN(); }
 
 using Value = std::optional<double> (*)(const Outcome&);
 

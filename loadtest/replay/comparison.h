@@ -50,7 +50,8 @@ Result<Comparison> compare(const std::vector<Outcome>& a, const std::vector<Outc
 // The same with the names and the experts of the runs.
 Result<Comparison> compare(const RunView& a, const RunView& b, const BootstrapOptions& options = {});
 
-// Samples whose time lies in the warm-up are left out. Both runs are sampled with one period.
+// Samples whose time lies in the warm-up are left out. Both runs are sampled with one period; what has no
+// like on the other side at the same time of the run (a sample was missed) is left out.
 std::vector<PairedExperts> compare_experts(const FleetCurves& a, const FleetCurves& b, double warm_up_s,
                                            const BootstrapOptions& options = {});
 

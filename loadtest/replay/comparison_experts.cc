@@ -13,26 +13,56 @@ namespace {
 constexpr std::size_t kFewestMoments = 10;
 constexpr double kMost = 1e12;  // of anything in a second; a file may say anything
 
+double over(double a, double b) { return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN(); }
+
 // What the decode workers of one side did between two samples. All zero: no step.
 struct Moment {
+  double from_s = 0, to_s = 0;
   double layer_steps = 0;
   double routed = 0, activated = 0;  // experts, summed over the layer-steps
   double token_layers = 0;           // sequences, summed over the layer-steps
 };
 
 Moment moment_of(const FleetCurves& fleet, std::size_t i) {
-  const double n = fleet.layer_steps[i];
+  const double from = fleet.at_s[i - 1], to = fleet.at_s[i], n = fleet.layer_steps[i];
   const auto sound = [](double value) { return value >= 0 && value < kMost; };
   if (!(n > 0 && sound(n) && sound(fleet.batch[i]) && sound(fleet.routed[i]) && sound(fleet.activated[i])))
-    return {};
-  return {n, fleet.routed[i] * n, fleet.activated[i] * n, fleet.batch[i] * n};
+    return {.from_s = from, .to_s = to};
+  return {from, to, n, fleet.routed[i] * n, fleet.activated[i] * n, fleet.batch[i] * n};
 }
 
 std::vector<Moment> moments_of(const FleetCurves& fleet, double warm_up_s) {
   std::vector<Moment> out;
   for (std::size_t i = 0; i + 1 < fleet.at_s.size(); ++i)  // the point at i + 1 covers the time from i
-    if (fleet.at_s[i] >= warm_up_s) out.push_back(moment_of(fleet, i + 1));
+    if (fleet.at_s[i] >= warm_up_s && fleet.at_s[i + 1] > fleet.at_s[i])
+      out.push_back(moment_of(fleet, i + 1));
   return out;
+}
+
+// Half of the usual time between two samples: a moment has no more than one like it on the other side.
+double tolerance(const std::vector<Moment>& a, const std::vector<Moment>& b) {
+  std::vector<double> lengths;
+  for (const auto* side : {&a, &b})
+    for (const Moment& moment : *side) lengths.push_back(moment.to_s - moment.from_s);
+  std::ranges::sort(lengths);
+  return lengths.empty() ? 0 : lengths[lengths.size() / 2] / 2;
+}
+
+// Leaves the moments that both sides have, in step. A scrape that was still busy when the next was due makes
+// one long moment of two, on one side alone.
+void keep_pairs(std::vector<Moment>& a, std::vector<Moment>& b) {
+  const double apart = tolerance(a, b);
+  std::vector<Moment> of_a, of_b;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (std::abs(a[i].from_s - b[j].from_s) < apart && std::abs(a[i].to_s - b[j].to_s) < apart) {
+      of_a.push_back(a[i++]);
+      of_b.push_back(b[j++]);
+    } else {
+      ++(a[i].to_s < b[j].to_s ? i : j);
+    }
+  }
+  a = std::move(of_a);
+  b = std::move(of_b);
 }
 
 struct Figure {
@@ -47,13 +77,14 @@ constexpr Figure kFigures[] = {
     {"sequences", &Moment::token_layers, &Moment::layer_steps},
 };
 
+// NaN: the side made no step.
 double figure_of(const std::vector<Moment>& side, const Figure& figure, std::span<const std::size_t> drawn) {
   double amount = 0, per = 0;
   for (const std::size_t i : drawn) {
     amount += side[i].*figure.amount;
     per += side[i].*figure.per;
   }
-  return per > 0 ? amount / per : 0;
+  return over(amount, per);
 }
 
 // Experts grow with the batch, and no two runs have the same batches: a machine that is slow for a while has
@@ -76,8 +107,8 @@ class AtEqualBatch {
   }
 
   struct Sides {
-    double a = 0, b = 0;                                // experts at the mean of ln batch
-    double ratio() const { return b > 0 ? a / b : 0; }  // 0: a side did nothing
+    double a = 0, b = 0;                         // experts at the mean of ln batch
+    double ratio() const { return over(a, b); }  // NaN: a side did nothing
   };
   Sides solve() const {
     auto m = sums_;
@@ -129,13 +160,13 @@ PairedExperts as_it_was(const std::vector<Moment>& of_a, const std::vector<Momen
                         const Figure& figure, std::span<const std::size_t> all,
                         const BootstrapOptions& options) {
   PairedExperts out{.name = figure.name};
-  out.a = figure_of(of_a, figure, all);
-  out.b = figure_of(of_b, figure, all);
+  const auto or_zero = [](double value) { return std::isfinite(value) ? value : 0; };
+  out.a = or_zero(figure_of(of_a, figure, all));
+  out.b = or_zero(figure_of(of_b, figure, all));
   out.ratio = bootstrap_interval(
       all.size(),
       [&](std::span<const std::size_t> drawn) {
-        const double below = figure_of(of_b, figure, drawn);
-        return below > 0 ? figure_of(of_a, figure, drawn) / below : 0;
+        return over(figure_of(of_a, figure, drawn), figure_of(of_b, figure, drawn));
       },
       options);
   return out;
@@ -145,8 +176,9 @@ PairedExperts as_it_was(const std::vector<Moment>& of_a, const std::vector<Momen
 
 std::vector<PairedExperts> compare_experts(const FleetCurves& a, const FleetCurves& b, double warm_up_s,
                                            const BootstrapOptions& options) {
-  const auto of_a = moments_of(a, warm_up_s), of_b = moments_of(b, warm_up_s);
-  const std::size_t moments = std::min(of_a.size(), of_b.size());
+  auto of_a = moments_of(a, warm_up_s), of_b = moments_of(b, warm_up_s);
+  keep_pairs(of_a, of_b);
+  const std::size_t moments = of_a.size();
   std::vector<PairedExperts> out;
   if (moments < kFewestMoments) return out;
   std::vector<std::size_t> all(moments);

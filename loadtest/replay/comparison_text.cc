@@ -11,8 +11,7 @@ std::string comparison_text(const Comparison& c) {
   for (const PairedLatency& l : c.latencies) {
     if (l.pairs == 0) continue;
     const auto row = [&](const char* what, double a, double b, const Interval& speedup) {
-      page.line("  %-10s %-4s %9.1f  %9.1f    %.3f  [%.3f, %.3f]", l.name.c_str(), what, a, b, speedup.value,
-                speedup.low, speedup.high);
+      page.line("  %-10s %-4s %9.1f  %9.1f    %s", l.name.c_str(), what, a, b, to_string(speedup).c_str());
     };
     row("mean", l.mean_a_ms, l.mean_b_ms, l.mean_speedup);
     row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
@@ -21,8 +20,7 @@ std::string comparison_text(const Comparison& c) {
   if (!c.experts.empty())
     page.line("  per layer and step                       A          B    A / B (above 1: B has fewer)");
   for (const PairedExperts& e : c.experts)
-    page.line("  %-36s %5.2f  %9.2f    %.3f  [%.3f, %.3f]", e.name.c_str(), e.a, e.b, e.ratio.value,
-              e.ratio.low, e.ratio.high);
+    page.line("  %-36s %5.2f  %9.2f    %s", e.name.c_str(), e.a, e.b, to_string(e.ratio).c_str());
   page.line("  attainment      %8.1f%%  %8.1f%%    %+.1f points  [%+.1f, %+.1f]", 100 * c.attainment_a,
             100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
             100 * c.attainment_gain.high);

@@ -162,9 +162,6 @@ std::string html_tables(const std::vector<RunView>& runs) {
 }
 
 std::string html_comparison(const Comparison& c) {
-  const auto speedup = [](const Interval& i) {
-    return number(i.value, 3) + "  [" + number(i.low, 3) + ", " + number(i.high, 3) + "]";
-  };
   std::string out =
       "<h2>" + escape_html(c.name_a) + " (A) against " + escape_html(c.name_b) + " (B)</h2>\n<p>" +
       count(c.pairs) +
@@ -175,12 +172,12 @@ std::string html_comparison(const Comparison& c) {
   for (const PairedLatency& l : c.latencies)
     if (l.pairs > 0)
       table.row({l.name + ", ms", count(l.pairs), number(l.mean_a_ms), number(l.mean_b_ms),
-                 speedup(l.mean_speedup), number(l.p50_a_ms), number(l.p50_b_ms), speedup(l.p50_speedup),
-                 number(l.p99_a_ms), number(l.p99_b_ms), speedup(l.p99_speedup)});
+                 to_string(l.mean_speedup), number(l.p50_a_ms), number(l.p50_b_ms), to_string(l.p50_speedup),
+                 number(l.p99_a_ms), number(l.p99_b_ms), to_string(l.p99_speedup)});
   out += table.take();
   Table experts({"Per layer and decode step", "A", "B", "A / B"});
   for (const PairedExperts& e : c.experts)
-    experts.row({e.name, number(e.a, 2), number(e.b, 2), speedup(e.ratio)});
+    experts.row({e.name, number(e.a, 2), number(e.b, 2), to_string(e.ratio)});
   if (!c.experts.empty()) out += "<br>" + experts.take();
   return out + "<p>SLO attainment " + percent(c.attainment_a) + " and " + percent(c.attainment_b) +
          ": B gains " + number(100 * c.attainment_gain.value) + " points [" +

@@ -70,8 +70,7 @@ void comparison_rows(TextPage& page, const Comparison& c) {
   for (const PairedLatency& l : c.latencies) {
     if (l.pairs == 0) continue;
     const auto row = [&](const char* what, double a, double b, const Interval& i) {
-      page.line("| %s %s | %.1f | %.1f | %.3f [%.3f, %.3f] |", l.name.c_str(), what, a, b, i.value, i.low,
-                i.high);
+      page.line("| %s %s | %.1f | %.1f | %s |", l.name.c_str(), what, a, b, to_string(i).c_str());
     };
     row("mean", l.mean_a_ms, l.mean_b_ms, l.mean_speedup);
     row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
@@ -79,8 +78,7 @@ void comparison_rows(TextPage& page, const Comparison& c) {
   }
   if (!c.experts.empty()) page.line("\n| Per layer and step | A | B | A / B |\n|---|---|---|---|");
   for (const PairedExperts& e : c.experts)
-    page.line("| %s | %.2f | %.2f | %.3f [%.3f, %.3f] |", e.name.c_str(), e.a, e.b, e.ratio.value,
-              e.ratio.low, e.ratio.high);
+    page.line("| %s | %.2f | %.2f | %s |", e.name.c_str(), e.a, e.b, to_string(e.ratio).c_str());
   page.line(
       "\nSLO attainment: %.1f %% and %.1f %%, B gains %.1f points [%.1f, %.1f]. Sent late, p99: %.1f and "
       "%.1f ms.",

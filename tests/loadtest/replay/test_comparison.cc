@@ -83,6 +83,20 @@ TEST(Comparison, RunsOfAnotherWorkloadAreRefused) {
   EXPECT_FALSE(compare(warm.outcomes, warm.outcomes, slo).ok());
 }
 
+TEST(BlockBootstrap, WhatHasNoFigureIsLeftOut) {
+  const auto without = [](std::size_t below) {  // a figure, unless the first pair drawn is one of these
+    return bootstrap_interval(
+        50, [=](std::span<const std::size_t> drawn) { return drawn[0] < below && drawn[1] != 1 ? NAN : 5.0; },
+        {.seed = 1});
+  };
+  EXPECT_EQ(to_string(without(0)), "5.000 [5.000, 5.000]");
+  // All pairs in order have a figure; one resample in 50 has none, or one in 5.
+  EXPECT_EQ(to_string(without(2)), "5.000 [5.000, 5.000]") << "not pulled down to 0";
+  EXPECT_EQ(to_string(without(11)), "5.000 [no interval]");
+  const auto never = bootstrap_interval(50, [](std::span<const std::size_t>) { return NAN; }, {});
+  EXPECT_EQ(to_string(never), "none");
+}
+
 const PairedExperts& experts(const std::vector<PairedExperts>& all, const std::string& name) {
   return *std::ranges::find(all, name, &PairedExperts::name);
 }
@@ -120,6 +134,41 @@ TEST(ComparedExperts, AtEqualBatchTheBatchIsTakenOut) {
   EXPECT_GT(equal.ratio.high, 1.1);
   EXPECT_LT(equal.ratio.high - equal.ratio.low, 0.05);
   EXPECT_NEAR(equal.a / equal.b, equal.ratio.value, 1e-9);
+}
+
+// The load swings by seconds, so that seconds paired wrongly would show.
+TEST(ComparedExperts, AMissedSampleShiftsNoLaterPair) {
+  const FleetCurves a = testing::sample_fleet(60, 44, 1);
+  FleetCurves b = a;
+  b.at_s[30] += 0.2;  // late, as a scrape may be
+  const auto whole = compare_experts(a, b, 0, {.seed = 3});
+  for (const std::size_t missed : {20u, 5u}) {
+    b.at_s.erase(b.at_s.begin() + missed);
+    for (const auto& curve : kFleetCurves) {
+      auto& points = b.*curve.points;
+      points.erase(points.begin() +
+                   missed);  // what is left is the next second's: near enough to two seconds'
+    }
+  }
+  const auto compared = compare_experts(a, b, 0, {.seed = 3});
+  ASSERT_EQ(compared.size(), whole.size());
+  for (const PairedExperts& one : compared) {
+    EXPECT_NEAR(one.ratio.low, 1, 1e-9) << one.name << ": each second is its own";
+    EXPECT_NEAR(one.ratio.high, 1, 1e-9) << one.name;
+  }
+  for (std::size_t i = 0; i < b.at_s.size(); ++i) b.at_s[i] += 1000;
+  EXPECT_TRUE(compare_experts(a, b, 0).empty()) << "no second in common";
+}
+
+TEST(ComparedExperts, ASideThatMadeNoStepHasNoRatio) {
+  const FleetCurves a = testing::sample_fleet(60, 44, 1);
+  FleetCurves idle = a;
+  std::ranges::fill(idle.layer_steps, 0);
+  for (const auto& compared : {compare_experts(a, idle, 0), compare_experts(idle, a, 0)})
+    for (const PairedExperts& one : compared) EXPECT_EQ(to_string(one.ratio), "none") << one.name;
+  idle.layer_steps[20] = 10;  // of one second alone, which every third resample lacks
+  for (const PairedExperts& one : compare_experts(a, idle, 0))
+    EXPECT_FALSE(std::isfinite(one.ratio.low)) << one.name;
 }
 
 // A mean of the seconds' means would count a second of one step as much as one of a thousand.
