@@ -103,7 +103,10 @@ void PromptWriter::Topic::fill(std::string& out, std::uint64_t seed, std::uint32
 std::string PromptWriter::write(const PlannedRequest& request, std::uint32_t block_tokens) const {
   std::string prompt;
   std::uint32_t left = request.input_tokens;
-  const std::size_t of = mix_bits(request.seed, kTopicDraw) % topics_.size();
+  // The topic of what is shared is shared too.
+  const bool shares = block_tokens > 0 && !request.hash_ids.empty();
+  const std::uint64_t drawn_by = shares ? request.hash_ids.front() : request.seed;
+  const std::size_t of = mix_bits(drawn_by, kTopicDraw) % topics_.size();
   const Topic& topic = topics_[of];
   const std::uint32_t shared = std::min(left, shared_);
   topic.append(prompt, mix_bits(kTopicDraw, of), shared);

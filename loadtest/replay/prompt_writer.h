@@ -4,7 +4,8 @@
 //
 // A byte-level tokenizer splits before the blank in front of a word, so the tokens of a prompt are the sum of
 // its words'. Requests with the same hash ids get the same text for these blocks. With several topics each
-// request is of one of them, by its seed. One thread.
+// request is of one of them: by its first hash id, so that this holds for all that begin with the same block,
+// or by its seed where it has none. One thread.
 #pragma once
 
 #include <cstdint>

@@ -94,6 +94,19 @@ TEST(PromptWriter, PromptsOfATopicBeginAlikeAndGoOnApart) {
   }
 }
 
+TEST(PromptWriter, WhoSharesABlockIsOfOneTopic) {
+  const Topics topics{.names = {"sea", "code"},
+                      .prompts = {{"the tide is out", "a boat comes in"}, {"def main", "pass x", "from os"}}};
+  const PromptWriter writer(topics, 8, count_tokens);
+  std::set<std::string> of_seven, of_any;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    of_seven.insert(writer.write(request(58, seed, {7, 8}), 25));  // 8 of the topic, and both blocks
+    of_any.insert(writer.write(request(33, seed, {seed}), 25).substr(0, 10));
+  }
+  EXPECT_EQ(of_seven.size(), 1u);
+  EXPECT_EQ(of_any.size(), 2u) << "other blocks are of other topics";
+}
+
 TEST(PromptWriter, ATokenizerOfBytesWorksToo) {
   const PromptWriter writer(default_passages(), [](std::string_view text) { return text.size(); });
   EXPECT_EQ(writer.write(request(777, 1), 0).size(), 777u);
