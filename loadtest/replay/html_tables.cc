@@ -61,6 +61,7 @@ std::string latency_table(const std::vector<RunView>& runs) {
   Table table({"Latency, ms", "samples", "mean", "p50", "p90", "p99", "max"});
   for (const RunView& run : runs) {
     const auto add = [&](const char* name, const Summary& s) {
+      if (s.count == 0) return table.row({run_prefix(runs, run) + name, "none", "", "", "", "", ""});
       table.row({run_prefix(runs, run) + name, count(s.count), number(s.mean), number(s.p50), number(s.p90),
                  number(s.p99), number(s.max)});
     };

@@ -120,6 +120,7 @@ void Replay::on_scraped_after(const std::vector<Result<std::string>>& texts) {
     scrapes.after.add(*texts[i]);
     workers.push_back(std::move(scrapes));
   }
+  plan_.facts.metrics_asked = texts.size();
   plan_.facts.model = plan_.driver.model;
   plan_.facts.target = plan_.target.text();
   if (done_)

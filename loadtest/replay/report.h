@@ -29,7 +29,8 @@ struct RunFacts {
   double warm_up_s = 0;   // requests due before are sent, and left out of every figure but the timeline
   double duration_s = 0;  // first send to last answer
   bool interrupted = false;
-  std::vector<std::string> metrics_problems{};  // workers that could not be scraped
+  std::size_t metrics_asked = 0;                // workers whose metrics the run was told to scrape
+  std::vector<std::string> metrics_problems{};  // those that could not be scraped
 };
 
 struct ClassReport {

@@ -16,6 +16,7 @@ std::string cell(const std::string& words) {
 
 void latency_rows(TextPage& page, const std::string& prefix, const Report& r) {
   const auto row = [&](const char* name, const Summary& s) {
+    if (s.count == 0) return page.line("| %s%s | none | | | | |", prefix.c_str(), name);
     page.line("| %s%s | %.1f | %.1f | %.1f | %.1f | %.1f |", prefix.c_str(), name, s.mean, s.p50, s.p90,
               s.p99, s.max);
   };

@@ -63,15 +63,20 @@ void request_lines(TextPage& page, const Report& r) {
 }
 
 void summary_line(TextPage& page, const char* name, const Summary& s) {
+  if (s.count == 0) return page.line("  %-10s %10s", name, "none");
   page.line("  %-10s %10.1f %10.1f %10.1f %10.1f %10.1f", name, s.mean, s.p50, s.p90, s.p99, s.max);
 }
 
 void latency_lines(TextPage& page, const Report& r) {
   page.heading("Latency, ms        mean        p50        p90        p99        max");
-  summary_line(page, "TTFT", r.ttft_ms);
-  summary_line(page, "TPOT", r.tpot_ms);
-  summary_line(page, "ITL", r.itl_ms);
-  summary_line(page, "end to end", r.e2e_ms);
+  if (r.completed > 0) {
+    summary_line(page, "TTFT", r.ttft_ms);
+    summary_line(page, "TPOT", r.tpot_ms);
+    summary_line(page, "ITL", r.itl_ms);
+    summary_line(page, "end to end", r.e2e_ms);
+  } else {
+    page.line("  none completed");
+  }
   summary_line(page, "sent late", r.lateness_ms);
 }
 
@@ -95,8 +100,12 @@ void worker_lines(TextPage& page, const Report& r) {
         "  unique experts per layer-step: routed %.1f -> activated %.1f (%.0f layer-steps); "
         "%.1f%% of assignments moved, router mass kept %.1f%%",
         w.routed_mean, w.activated_mean, w.layer_steps, 100 * w.remapped_share, 100 * w.retained_mass_mean);
+  else if (r.facts.metrics_asked == 0)
+    page.line("  unique experts: not known (name the workers with --metrics)");
+  else if (r.facts.metrics_problems.size() == r.facts.metrics_asked)
+    page.line("  unique experts: not known, none of the workers could be scraped");
   else
-    page.line("  unique experts: no decode worker told (name the workers with --metrics)");
+    page.line("  unique experts: none of the workers scraped made a decode step");
   double total = 0;
   for (const auto& [transport, amount] : w.kv_bytes) total += amount;
   if (total == 0) page.line("  KV moved: none seen");

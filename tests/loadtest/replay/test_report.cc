@@ -174,6 +174,21 @@ TEST_F(ReportTest, OfferedLoadIsOverTheArrivalsAchievedOverTheRun) {
   EXPECT_DOUBLE_EQ(r.per_second(static_cast<double>(r.completed)), 0.5);
 }
 
+TEST_F(ReportTest, WhatWasNotMeasuredIsNoZero) {
+  for (Outcome& o : outcomes_) o.failure = "http_503";
+  auto text = report_text(make());
+  EXPECT_NE(text.find("none completed"), std::string::npos) << text;
+  EXPECT_EQ(text.find("TTFT  "), text.rfind("TTFT  ")) << "only where the classes have it: " << text;
+  EXPECT_NE(text.find("name the workers with --metrics"), std::string::npos) << text;
+  facts_.metrics_asked = 2;
+  text = report_text(make_report(facts_, outcomes_, {}));
+  EXPECT_NE(text.find("none of the workers scraped made a decode step"), std::string::npos) << text;
+  facts_.metrics_problems = {"a: refused", "b: refused"};
+  text = report_text(make_report(facts_, outcomes_, {}));
+  EXPECT_NE(text.find("none of the workers could be scraped"), std::string::npos) << text;
+  EXPECT_EQ(text.find("--metrics"), std::string::npos) << text;
+}
+
 TEST_F(ReportTest, NoRequestAtAllIsAReportToo) {
   outcomes_.clear();
   facts_.duration_s = 0;
