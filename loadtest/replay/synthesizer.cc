@@ -136,7 +136,10 @@ Result<Trace> synthesize(const SyntheticOptions& options) {
     request.output_tokens = draw_length(options.output, lengths);
     trace.requests.push_back(std::move(request));
   }
-  if (trace.requests.empty()) return invalid("no request falls into the duration at this rate and seed");
+  if (trace.requests.empty())
+    return invalid(
+        "no request falls into the duration at this rate and seed: raise --synthetic.duration or "
+        "--synthetic.rate");
   return trace;
 }
 
