@@ -130,6 +130,7 @@ struct Tokens {
 struct Ended {
   request @0 :UInt64;
   fault @1 :Types.Fault;
+  transfer @2 :Bool;  # the fault is that of a KV transfer between the two workers; unset by older workers
 }
 
 struct Gone {  # this life of a decode worker has ended, as far as the sender can see

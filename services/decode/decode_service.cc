@@ -96,7 +96,9 @@ void DecodeService::write_done(const KvPushHeader& header, Result<std::uint64_t>
   if (!view) return;  // revoked while the write was under way
   const auto found = requests_.find(view->request);
   if (found == requests_.end() || found->second.state != State::kReceiving) return;
-  if (!bytes) return fail(found, bytes.error());  // a hole in the prompt's KV that nobody will fill
+  if (!bytes)
+    return fail(found, bytes.error(),
+                wire::FaultOf::kTransfer);  // a hole in the prompt's KV that nobody will fill
 
   Request& request = found->second;
   const auto prompt = view->blocks.first(view->prompt_blocks);
@@ -176,7 +178,8 @@ void DecodeService::on_tick() {
   parts_.metrics.leases_expired(expired.size());
   for (const SequenceId id : expired)
     fail(requests_.find(id),
-         {ErrorCode::kDeadlineExceeded, "the prompt's KV did not arrive by the lease's deadline"});
+         {ErrorCode::kDeadlineExceeded, "the prompt's KV did not arrive by the lease's deadline"},
+         wire::FaultOf::kTransfer);
 }
 
 void DecodeService::abandon(const Error& why) {
@@ -201,9 +204,9 @@ std::uint32_t DecodeService::held_blocks() const {
   return held;
 }
 
-void DecodeService::fail(Requests::iterator request, const Error& why) {
+void DecodeService::fail(Requests::iterator request, const Error& why, wire::FaultOf of) {
   if (request == requests_.end()) return;
-  if (request->second.state != State::kLeaving) tell_ended(request->second.wire, why);
+  if (request->second.state != State::kLeaving) tell_ended(request->second.wire, why, of);
   cancel(request);
 }
 
@@ -238,10 +241,10 @@ void DecodeService::busy(const WireId& wire, const std::string& reason, std::uin
   parts_.routers.send(wire.link, message);
 }
 
-void DecodeService::tell_ended(const WireId& wire, const Error& why) {
+void DecodeService::tell_ended(const WireId& wire, const Error& why, wire::FaultOf of) {
   parts_.metrics.ended(why.code);
   capnp::MallocMessageBuilder message;
-  wire::write_ended(message, wire.request, why);
+  wire::write_ended(message, wire.request, why, of);
   parts_.routers.send(wire.link, message);
 }
 

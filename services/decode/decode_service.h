@@ -71,11 +71,11 @@ class DecodeService final : public WorkerService, public KvSink {
   void send_tokens(const StepDone& step);
   void engine_let_go(const SequenceEnded& end);
 
-  void fail(Requests::iterator request, const Error& why);
+  void fail(Requests::iterator request, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
   void cancel(Requests::iterator request);  // silently
   void forget(Requests::iterator request);  // its blocks are free from here on
   void busy(const WireId& wire, const std::string& reason, std::uint32_t blocks_missing);
-  void tell_ended(const WireId& wire, const Error& why);
+  void tell_ended(const WireId& wire, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
   double step_seconds() const { return cost_.predict(last_work_); }
 
   const DecodeSettings settings_;

@@ -55,7 +55,7 @@ void PrefillService::pushed(SequenceId id, std::size_t push, const Result<std::u
     metrics_.pushed(*bytes, transport_.transport_name());
   } else if (!request.ended) {
     parts_.metrics.transfer_failed(bytes.error().code);
-    fail(id, bytes.error());
+    fail(id, bytes.error(), wire::FaultOf::kTransfer);
     return;
   }
   settle(id);

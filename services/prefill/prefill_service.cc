@@ -152,10 +152,10 @@ std::uint32_t PrefillService::held_blocks() const {
   return static_cast<std::uint32_t>(held.size());
 }
 
-void PrefillService::fail(SequenceId id, const Error& why) {
+void PrefillService::fail(SequenceId id, const Error& why, wire::FaultOf of) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
-  if (!found->second.ended) tell_ended(found->second.wire, why);
+  if (!found->second.ended) tell_ended(found->second.wire, why, of);
   cancel(id);
 }
 
@@ -201,10 +201,10 @@ void PrefillService::busy(const WireId& wire, const std::string& reason) {
   parts_.routers.send(wire.link, message);
 }
 
-void PrefillService::tell_ended(const WireId& wire, const Error& why) {
+void PrefillService::tell_ended(const WireId& wire, const Error& why, wire::FaultOf of) {
   parts_.metrics.ended(why.code);
   capnp::MallocMessageBuilder message;
-  wire::write_ended(message, wire.request, why);
+  wire::write_ended(message, wire.request, why, of);
   parts_.routers.send(wire.link, message);
 }
 

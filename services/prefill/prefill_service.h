@@ -88,12 +88,12 @@ class PrefillService final : public WorkerService {
   void pushed(SequenceId id, std::size_t push, const Result<std::uint64_t>& bytes);
   void first_token(const SequenceToken& token, const StepDone& step);
 
-  void fail(SequenceId id, const Error& why);
+  void fail(SequenceId id, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
   void cancel(SequenceId id);  // silently
   void settle(SequenceId id);  // lets the request go if nothing holds it any more
   void tell_handed_over(const Request& request);
   void busy(const WireId& wire, const std::string& reason);
-  void tell_ended(const WireId& wire, const Error& why);
+  void tell_ended(const WireId& wire, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
 
   const PrefillSettings settings_;
   const WorkerParts parts_;

@@ -82,7 +82,7 @@ void Dispatcher::on_busy(WorkerId from, proto::Busy::Reader busy) {
 void Dispatcher::on_ended(WorkerId from, proto::Ended::Reader ended) {
   const Worker* worker = workers_.find(from);
   if (worker == nullptr) return;
-  const Error fault = read_fault(ended.getFault());
+  const WorkerFault fault = read_ended(ended);
   step_request(from, ended.getRequest(), worker->info.role,
                [&](RequestFlow& flow) { return flow.on_ended(from, fault); });
   pump();

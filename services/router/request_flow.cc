@@ -131,31 +131,31 @@ FlowVerdict RequestFlow::accept(GeneratedToken token) {
   return stopped || token.finish != TokenFinish::kNone ? finish() : FlowVerdict::kContinue;
 }
 
-FlowVerdict RequestFlow::on_ended(WorkerId worker, const Error& fault) {
+FlowVerdict RequestFlow::on_ended(WorkerId worker, const WorkerFault& fault) {
   const bool handed_over = worker == attempt_.placement.prefill && !attempt_.prefill_open;
   if (handed_over) return FlowVerdict::kContinue;
-  if (transfer_fault(worker, fault.code)) count_transfer(&fault);
+  if (worker == attempt_.placement.prefill && transfer_fault(fault)) count_transfer(&fault.error);
   close_side(worker);
-  return failed_at(worker, fault);
+  return failed_at(worker, fault.error);
 }
 
-// What the prefill worker says of its pushes. A deadline that passes before the first token is rather one of
-// its own queue.
-bool RequestFlow::transfer_fault(WorkerId worker, ErrorCode code) const {
-  if (worker != attempt_.placement.prefill) return false;
-  switch (code) {
+// Whether it speaks against the two workers. A deadline that passes before the first token is rather that of
+// a request which waited too long to be computed.
+bool RequestFlow::transfer_fault(const WorkerFault& fault) const {
+  if (!fault.transfer) return false;
+  switch (fault.error.code) {
     case ErrorCode::kDeadlineExceeded:
       return state_ == FlowState::kDecoding;
     case ErrorCode::kUnavailable:
     case ErrorCode::kIncompatible:
     case ErrorCode::kPermission:
     case ErrorCode::kCorrupt:
+    case ErrorCode::kInternal:
       return true;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kNotFound:  // the lease has expired or was given back
     case ErrorCode::kBusy:
     case ErrorCode::kCancelled:
-    case ErrorCode::kInternal:
       return false;
   }
   return false;

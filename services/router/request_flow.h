@@ -71,7 +71,7 @@ class RequestFlow {
   FlowVerdict on_first_token(GeneratedToken token);
   void on_handed_over(SharedProfile experts);  // null: not counted
   FlowVerdict on_decode_token(GeneratedToken token);
-  FlowVerdict on_ended(WorkerId worker, const Error& fault);
+  FlowVerdict on_ended(WorkerId worker, const WorkerFault& fault);
 
   FlowVerdict on_worker_lost(WorkerId worker, const std::string& why);
   FlowVerdict on_reserve_timeout();
@@ -101,7 +101,7 @@ class RequestFlow {
   FlowVerdict accept(GeneratedToken token);
   FlowVerdict finish();
   FlowVerdict failed_at(WorkerId worker, const Error& fault);
-  bool transfer_fault(WorkerId worker, ErrorCode code) const;
+  bool transfer_fault(const WorkerFault& fault) const;
   void count_transfer(const Error* fault);  // null: it came through
   FlowVerdict requeue(bool turned_away);
   void close_side(WorkerId worker);

@@ -125,10 +125,12 @@ GeneratedToken read_item(proto::Tokens::Item::Reader in) {
   return out;
 }
 
-Error read_fault(proto::Fault::Reader in) {
+WorkerFault read_ended(proto::Ended::Reader ended) {
+  const auto in = ended.getFault();
   const auto code = static_cast<std::uint16_t>(in.getCode());  // the two enums have one order
   const bool known = code <= static_cast<std::uint16_t>(ErrorCode::kInternal);
-  return {known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, in.getMessage().cStr()};
+  return {{known ? static_cast<ErrorCode>(code) : ErrorCode::kInternal, in.getMessage().cStr()},
+          ended.getTransfer()};
 }
 
 }  // namespace lynx

@@ -26,6 +26,12 @@ struct AttemptHead {
   const std::string& slo_class;
 };
 
+// Why a request ended at a worker.
+struct WorkerFault {
+  Error error;
+  bool transfer = false;  // it is that of a KV transfer: a worker of before this was told leaves it unset
+};
+
 void write_reserve(capnp::MessageBuilder& message, const AttemptHead& head);
 void write_prefill(capnp::MessageBuilder& message, const AttemptHead& head, proto::Lease::Reader lease,
                    const WorkerInfo& decode, bool count_experts);
@@ -36,6 +42,6 @@ WorkerInfo read_register(proto::Register::Reader in);
 WorkerHealth read_heartbeat(proto::Heartbeat::Reader in);
 GeneratedToken read_token(proto::SampledToken::Reader in);
 GeneratedToken read_item(proto::Tokens::Item::Reader in);  // its receipt too, if that can be true
-Error read_fault(proto::Fault::Reader in);
+WorkerFault read_ended(proto::Ended::Reader in);
 
 }  // namespace lynx

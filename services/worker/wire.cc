@@ -158,11 +158,12 @@ void write_busy(capnp::MessageBuilder& message, std::uint64_t request, std::chro
   out.setReason(reason);
 }
 
-void write_ended(capnp::MessageBuilder& message, std::uint64_t request, const Error& error) {
+void write_ended(capnp::MessageBuilder& message, std::uint64_t request, const Error& error, FaultOf of) {
   auto out = message.initRoot<proto::Frame>().initEnded();
   out.setRequest(request);
   out.getFault().setCode(static_cast<proto::ErrorCode>(error.code));
   out.getFault().setMessage(error.message);
+  out.setTransfer(of == FaultOf::kTransfer);
 }
 
 void write_first_token(capnp::MessageBuilder& message, const FirstToken& first) {

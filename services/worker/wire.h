@@ -88,13 +88,16 @@ struct TokenItem {
   const StepReceipt* receipt = nullptr;  // null: not asked for
 };
 
+// What failed: only a KV transfer says something of the worker at its other end.
+enum class FaultOf : std::uint8_t { kRequest, kTransfer };
+
 void write_register(capnp::MessageBuilder& message, const Hardware& hardware);
 void write_heartbeat(capnp::MessageBuilder& message, const Load& load);
 void write_reserved(capnp::MessageBuilder& message, std::uint64_t request, const LeaseView& lease,
                     Clock::time_point now);
 void write_busy(capnp::MessageBuilder& message, std::uint64_t request, std::chrono::milliseconds retry_after,
                 const std::string& reason);
-void write_ended(capnp::MessageBuilder& message, std::uint64_t request, const Error& error);
+void write_ended(capnp::MessageBuilder& message, std::uint64_t request, const Error& error, FaultOf of);
 void write_first_token(capnp::MessageBuilder& message, const FirstToken& first);
 void write_handed_over(capnp::MessageBuilder& message, const HandedOver& done);
 void write_tokens(capnp::MessageBuilder& message, std::uint64_t step, const std::vector<TokenItem>& items);

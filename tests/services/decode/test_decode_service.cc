@@ -223,6 +223,7 @@ TEST_F(DecodeSink, AFirstTokenThatCannotBeEndsTheRequest) {
   write(2, 1, token(5000, 0));
   ASSERT_EQ(bench.decode_side.port.ended.size(), 1U);
   EXPECT_EQ(bench.decode_side.port.ended[0].code, ErrorCode::kCorrupt);
+  EXPECT_FALSE(bench.decode_side.port.ended[0].transfer);
   EXPECT_TRUE(bench.decode_side.ledger.all_free());
 }
 
@@ -260,6 +261,7 @@ TEST_F(DecodeSink, AWriteThatFailsEndsTheRequest) {
   ASSERT_TRUE(bench.decode_service.write_begin(header).ok());
   bench.decode_service.write_done(header, Error{ErrorCode::kCorrupt, "checksum"});
   ASSERT_EQ(bench.decode_side.port.ended.size(), 1U);
+  EXPECT_TRUE(bench.decode_side.port.ended[0].transfer);
   EXPECT_TRUE(bench.decode_side.ledger.all_free());
 }
 

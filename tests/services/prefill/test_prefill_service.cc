@@ -86,6 +86,7 @@ TEST(PrefillService, WhatWaitsTooLongEnds) {
   ASSERT_EQ(bench.prefill_side.port.ended.size(), 1U);
   EXPECT_EQ(bench.prefill_side.port.ended[0].wire.request, 2U);
   EXPECT_EQ(bench.prefill_side.port.ended[0].code, ErrorCode::kDeadlineExceeded);
+  EXPECT_FALSE(bench.prefill_side.port.ended[0].transfer);
   bench.run();
   EXPECT_TRUE(bench.all_free());
 }
@@ -97,6 +98,7 @@ TEST(PrefillService, RefusesWhatCannotWork) {
     ASSERT_FALSE(bench.prefill_side.port.ended.empty());
     EXPECT_EQ(bench.prefill_side.port.ended.back().code, code)
         << bench.prefill_side.port.ended.back().message;
+    EXPECT_FALSE(bench.prefill_side.port.ended.back().transfer);
     EXPECT_TRUE(bench.prefill_service.idle());
   };
   Ask a = ask(1, 16);
@@ -138,6 +140,7 @@ TEST(PrefillService, APushThatFailsIsToldAndNothingMoreIsPushed) {
   ASSERT_EQ(bench.prefill_side.port.ended.size(), 1U) << "told at once, and once";
   EXPECT_EQ(bench.prefill_side.port.ended[0].wire.request, 1U);
   EXPECT_EQ(bench.prefill_side.port.ended[0].code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(bench.prefill_side.port.ended[0].transfer);
   EXPECT_FALSE(bench.decode_side.ledger.all_free());
   bench.cancel(bench.decode_service, {1, 1});  // what the router does with it
   EXPECT_TRUE(bench.decode_side.ledger.all_free()) << "freed long before the lease ends";

@@ -128,12 +128,13 @@ void DispatchBench::busy(const SentFrame& frame, std::uint32_t retry_after_ms) {
   dispatcher.on_frame(frame.to, message.getRoot<proto::Frame>());
 }
 
-void DispatchBench::ended(const SentFrame& frame, ErrorCode code) {
+void DispatchBench::ended(const SentFrame& frame, ErrorCode code, bool transfer) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<proto::Frame>().initEnded();
   out.setRequest(frame.request);
   out.getFault().setCode(static_cast<proto::ErrorCode>(code));
   out.getFault().setMessage("the test says so");
+  out.setTransfer(transfer);
   dispatcher.on_frame(frame.to, message.getRoot<proto::Frame>());
 }
 

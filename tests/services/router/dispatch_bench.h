@@ -73,7 +73,7 @@ class DispatchBench {
   // What a worker says.
   void reserved(const SentFrame& reserve);
   void busy(const SentFrame& frame, std::uint32_t retry_after_ms = 50);
-  void ended(const SentFrame& frame, ErrorCode code);
+  void ended(const SentFrame& frame, ErrorCode code, bool transfer = false);
   void first_token(const SentFrame& prefill, TokenId token, std::uint32_t index = 0,
                    TokenFinish finish = TokenFinish::kNone);
   void handed_over(const SentFrame& prefill, const ExpertProfile& experts = {});

@@ -31,7 +31,7 @@ class PutAsideDispatch : public ::testing::Test {
   void end(const SentFrame& prefill) {
     const bool fails = decode_of_[prefill.request] == bench_.workers["bad"] && !healed_;
     ++(fails ? failed_ : served_);
-    if (fails) return bench_.ended(prefill, ErrorCode::kUnavailable);
+    if (fails) return bench_.ended(prefill, ErrorCode::kUnavailable, true);
     bench_.first_token(prefill, 50, 0);
     bench_.handed_over(prefill);
     SentFrame reserve = prefill;
@@ -122,6 +122,18 @@ TEST_F(PutAsideDispatch, WhatTheWorkerFailedWaitsForTheOtherAndEndsByTheRulesOfT
   EXPECT_EQ(failed_, 1) << "it does not go back";
   ASSERT_TRUE(sent.client->error);
   EXPECT_EQ(sent.client->error->status, 429);
+}
+
+// A prefill worker at the end of its grace period, a full engine, a lease of another length: all of them end
+// requests with codes that failing pushes have too.
+TEST_F(PutAsideDispatch, FaultsOfThePrefillWorkerAloneSayNothingOfItsPeers) {
+  for (int i = 0; i < 4; ++i) {
+    const auto code = i % 2 == 0 ? ErrorCode::kUnavailable : ErrorCode::kIncompatible;
+    const auto sent = bench_.submit(2, 1);
+    while (!sent.client->error) bench_.ended(bench_.reach_prefill(), code);
+  }
+  for (const char* name : {"p", "d", "bad"})
+    EXPECT_EQ(bench_.metric("lynx_worker_put_aside_total{worker=\"" + std::string(name) + "\"}"), -1) << name;
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ bool RecordingPort::send(LinkId link, capnp::MessageBuilder& message) {
     const auto in = frame.getEnded();
     ended.push_back({{link, in.getRequest()},
                      static_cast<ErrorCode>(in.getFault().getCode()),
-                     in.getFault().getMessage().cStr()});
+                     in.getFault().getMessage().cStr(),
+                     in.getTransfer()});
   } else if (frame.isFirstToken()) {
     const auto in = frame.getFirstToken();
     first_tokens.push_back(token_of({link, in.getRequest()}, 0, in.getToken()));

@@ -26,6 +26,7 @@ struct HeardEnded {
   WireId wire;
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
+  bool transfer = false;
 };
 struct HeardToken {
   WireId wire;

@@ -151,6 +151,7 @@ TEST(HandOver, APromptThatStopsArrivingExpires) {
   bench.decode_side.turn(bench.decode_service);
   ASSERT_EQ(bench.decode_side.port.ended.size(), 1U);
   EXPECT_EQ(bench.decode_side.port.ended[0].code, ErrorCode::kDeadlineExceeded);
+  EXPECT_TRUE(bench.decode_side.port.ended[0].transfer);
   EXPECT_TRUE(bench.decode_side.ledger.all_free());
   bench.run();  // a prefill worker that wakes up is refused, and frees its own
   EXPECT_EQ(bench.prefill_side.port.ended.size(), 1U);
@@ -166,6 +167,7 @@ TEST(HandOver, APushThatFailsEndsTheRequest) {
   bench.prefill_transport.progress();
   ASSERT_EQ(bench.prefill_side.port.ended.size(), 1U);
   EXPECT_EQ(bench.prefill_side.port.ended[0].code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(bench.prefill_side.port.ended[0].transfer);
   for (int i = 0; i < 10 && !bench.prefill_service.idle(); ++i) bench.turn();
   EXPECT_TRUE(bench.prefill_side.ledger.all_free());
   EXPECT_EQ(bench.prefill_side.port.ended.size(), 1U);
