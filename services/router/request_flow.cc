@@ -134,7 +134,8 @@ FlowVerdict RequestFlow::accept(GeneratedToken token) {
 FlowVerdict RequestFlow::on_ended(WorkerId worker, const WorkerFault& fault) {
   const bool handed_over = worker == attempt_.placement.prefill && !attempt_.prefill_open;
   if (handed_over) return FlowVerdict::kContinue;
-  if (worker == attempt_.placement.prefill && transfer_fault(fault)) count_transfer(&fault.error);
+  // Both ends tell of a transfer that failed, and the attempt is over with the first word: it counts once.
+  if (attempt_.prefill_open && transfer_fault(fault)) count_transfer(&fault.error);
   close_side(worker);
   return failed_at(worker, fault.error);
 }

@@ -124,6 +124,26 @@ TEST_F(PutAsideDispatch, WhatTheWorkerFailedWaitsForTheOtherAndEndsByTheRulesOfT
   EXPECT_EQ(sent.client->error->status, 429);
 }
 
+// On a bad checksum the decode worker's word comes before the prefill worker's.
+TEST_F(PutAsideDispatch, WhatTheDecodeWorkerSaysOfATransferCountsToo) {
+  for (int i = 0; i < 3; ++i) {
+    const auto sent = bench_.submit(2, 1);
+    SentFrame reserve = bench_.take(Sent::kReserve);
+    if (reserve.to != bench_.workers["bad"]) {  // turns are taken
+      bench_.busy(reserve);
+      reserve = bench_.take(Sent::kReserve);
+    }
+    bench_.reserved(reserve);
+    const SentFrame prefill = bench_.take(Sent::kPrefill);
+    bench_.ended(reserve, ErrorCode::kCorrupt, true);
+    bench_.ended(prefill, ErrorCode::kCorrupt, true);  // of an attempt that is over
+    EXPECT_EQ(bench_.metric("lynx_worker_put_aside_total{worker=\"bad\"}"), i < 2 ? -1 : 1);
+    bench_.dispatcher.cancel(sent.flow);
+    bench_.advance(milliseconds(100));
+    bench_.sender.frames.clear();
+  }
+}
+
 // A prefill worker at the end of its grace period, a full engine, a lease of another length: all of them end
 // requests with codes that failing pushes have too.
 TEST_F(PutAsideDispatch, FaultsOfThePrefillWorkerAloneSayNothingOfItsPeers) {
