@@ -171,6 +171,8 @@ void Dispatcher::tick() {
   }
   if (now >= next_sweep_) {
     next_sweep_ = now + kSweepPeriod;
+    for (const auto& push : context_.last_pushes.take_overdue(now))
+      for (const WorkerId id : {push.prefill, push.decode}) send_cancel(context_, push.request, id);
     fail_unplaceable(now);
     count_workers();
   }

@@ -84,6 +84,7 @@ class Dispatcher {
   void on_handed_over(WorkerId from, proto::HandedOver::Reader done);
   void on_busy(WorkerId from, proto::Busy::Reader busy);
   void on_ended(WorkerId from, proto::Ended::Reader ended);
+  void on_last_push(const LastPushes::HandOver& push, const WorkerFault* fault);  // null: it came through
   void on_heartbeat(WorkerId from, proto::Heartbeat::Reader beat);
   void expire(const Timeout& timeout);
   void fail_unplaceable(Clock::time_point now);

@@ -3,6 +3,7 @@
 
 #include "common/core/log.h"
 #include "services/router/dispatcher.h"
+#include "services/router/transfer_outcome.h"
 
 namespace lynx {
 
@@ -63,6 +64,8 @@ void Dispatcher::on_handed_over(WorkerId from, proto::HandedOver::Reader done) {
   SharedProfile profile;
   if (shares.size() > 0) profile = std::make_shared<ExpertProfile>(shares.begin(), shares.end());
   metrics_.transferred(done.getTransferSeconds(), done.getExposedSeconds());
+  if (const auto last = context_.last_pushes.take(done.getRequest(), from))
+    return on_last_push(*last, nullptr);
   step_request(from, done.getRequest(), WorkerRole::kPrefill, [&](RequestFlow& flow) {
     if (profile) profiles_.learn(flows_.at(requests_.at(done.getRequest())).prefix_keys, profile);
     flow.on_handed_over(std::move(profile));
@@ -83,9 +86,18 @@ void Dispatcher::on_ended(WorkerId from, proto::Ended::Reader ended) {
   const Worker* worker = workers_.find(from);
   if (worker == nullptr) return;
   const WorkerFault fault = read_ended(ended);
+  if (const auto last = context_.last_pushes.take(ended.getRequest(), from))
+    return on_last_push(*last, &fault);
   step_request(from, ended.getRequest(), worker->info.role,
                [&](RequestFlow& flow) { return flow.on_ended(from, fault); });
   pump();
+}
+
+void Dispatcher::on_last_push(const LastPushes::HandOver& push, const WorkerFault* fault) {
+  if (fault == nullptr) return count_transferred(context_, push.prefill, push.decode);
+  if (is_transfer_fault(*fault, true))
+    count_failed_transfer(context_, push.prefill, push.decode, fault->error);
+  for (const WorkerId id : {push.prefill, push.decode}) send_cancel(context_, push.request, id);
 }
 
 void Dispatcher::on_heartbeat(WorkerId from, proto::Heartbeat::Reader beat) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/core/log.h"
+#include "services/router/transfer_outcome.h"
 
 namespace lynx {
 namespace {
@@ -36,6 +37,13 @@ bool worth_another_worker(ErrorCode code) {
 }
 
 }  // namespace
+
+void send_cancel(FlowContext& context, std::uint64_t request, WorkerId worker) {
+  capnp::MallocMessageBuilder message;
+  write_cancel(message, request);
+  // A link that is down needs no Cancel: a worker drops what came over a link that it lost.
+  static_cast<void>(context.sender.send(worker, message));
+}
 
 RequestFlow::RequestFlow(FlowContext& context, SequenceSpec spec, const SloClass& slo_class,
                          std::uint32_t choice, std::shared_ptr<SequenceListener> listener)
@@ -99,8 +107,13 @@ FlowVerdict RequestFlow::on_first_token(GeneratedToken token) {
 }
 
 void RequestFlow::on_handed_over(SharedProfile experts) {
-  if (std::exchange(attempt_.prefill_open, false)) count_transfer(nullptr);
+  transferred();
   if (experts) context_.workers.set_experts(attempt_.placement, std::move(experts));
+}
+
+void RequestFlow::transferred() {
+  if (std::exchange(attempt_.prefill_open, false))
+    count_transferred(context_, attempt_.placement.prefill, attempt_.placement.decode);
 }
 
 FlowVerdict RequestFlow::on_decode_token(GeneratedToken token) {
@@ -114,7 +127,7 @@ FlowVerdict RequestFlow::on_decode_token(GeneratedToken token) {
   }
   if (state_ != FlowState::kDecoding) return FlowVerdict::kContinue;
   // It decodes, so every layer has arrived.
-  if (std::exchange(attempt_.prefill_open, false)) count_transfer(nullptr);
+  transferred();
   if (token.finish != TokenFinish::kNone) attempt_.decode_open = false;
   return accept(std::move(token));
 }
@@ -123,60 +136,23 @@ FlowVerdict RequestFlow::accept(GeneratedToken token) {
   if (token.index != generated_.size())
     return failed_at(attempt_.placement.decode, {ErrorCode::kCorrupt, "a token index does not follow"});
   generated_.push_back(token.id);
+  const bool told_last = token.finish != TokenFinish::kNone;
   // max_tokens is held here too: whatever a worker does, the client gets exactly that many.
   if (generated_.size() == spec_.sampling.max_tokens && token.finish == TokenFinish::kNone)
     token.finish = TokenFinish::kLength;
   const bool stopped = listener_->on_token(choice_, token);
   if (state_ == FlowState::kDone) return FlowVerdict::kDone;  // the listener found its client gone
-  return stopped || token.finish != TokenFinish::kNone ? finish() : FlowVerdict::kContinue;
+  return stopped || token.finish != TokenFinish::kNone ? finish(told_last) : FlowVerdict::kContinue;
 }
 
 FlowVerdict RequestFlow::on_ended(WorkerId worker, const WorkerFault& fault) {
   const bool handed_over = worker == attempt_.placement.prefill && !attempt_.prefill_open;
   if (handed_over) return FlowVerdict::kContinue;
   // Both ends tell of a transfer that failed, and the attempt is over with the first word: it counts once.
-  if (attempt_.prefill_open && transfer_fault(fault)) count_transfer(&fault.error);
+  if (attempt_.prefill_open && is_transfer_fault(fault, state_ == FlowState::kDecoding))
+    count_failed_transfer(context_, attempt_.placement.prefill, attempt_.placement.decode, fault.error);
   close_side(worker);
   return failed_at(worker, fault.error);
-}
-
-// Whether it speaks against the two workers. A deadline that passes before the first token is rather that of
-// a request which waited too long to be computed.
-bool RequestFlow::transfer_fault(const WorkerFault& fault) const {
-  if (!fault.transfer) return false;
-  switch (fault.error.code) {
-    case ErrorCode::kDeadlineExceeded:
-      return state_ == FlowState::kDecoding;
-    case ErrorCode::kUnavailable:
-    case ErrorCode::kIncompatible:
-    case ErrorCode::kPermission:
-    case ErrorCode::kCorrupt:
-    case ErrorCode::kInternal:
-      return true;
-    case ErrorCode::kInvalidArgument:
-    case ErrorCode::kNotFound:  // the lease has expired or was given back
-    case ErrorCode::kBusy:
-    case ErrorCode::kCancelled:
-      return false;
-  }
-  return false;
-}
-
-void RequestFlow::count_transfer(const Error* fault) {
-  const WorkerId prefill = attempt_.placement.prefill;
-  const WorkerId decode = attempt_.placement.decode;
-  if (fault == nullptr) {
-    for (const WorkerId id : context_.workers.transferred(prefill, decode))
-      log::info("worker '{}' is no longer put aside: a KV transfer came through",
-                context_.workers.find(id)->info.name);
-    return;
-  }
-  const auto aside = context_.workers.transfer_failed(prefill, decode, context_.clock.now());
-  if (!aside) return;
-  const WorkerInfo& info = context_.workers.find(aside->worker)->info;
-  context_.metrics.put_aside(info.name);
-  log::warn("{} worker '{}' is put aside for {} s: its KV transfers keep failing, the last with: {}",
-            to_string(info.role), info.name, seconds(aside->pause), fault->message);
 }
 
 FlowVerdict RequestFlow::on_worker_lost(WorkerId worker, const std::string& why) {
@@ -216,10 +192,18 @@ FlowVerdict RequestFlow::requeue(bool turned_away) {
   return FlowVerdict::kRequeue;
 }
 
-FlowVerdict RequestFlow::finish() {
+FlowVerdict RequestFlow::finish(bool told_last) {
+  if (told_last) leave_last_pushes();
   cancel();
   listener_->on_finished(choice_);
   return FlowVerdict::kDone;
+}
+
+// Both sides know that the first token was the last, and let go of the sequence by themselves.
+void RequestFlow::leave_last_pushes() {
+  if (!std::exchange(attempt_.prefill_open, false)) return;
+  attempt_.decode_open = false;
+  context_.last_pushes.add(attempt_.request, attempt_.placement, context_.clock.now());
 }
 
 FlowVerdict RequestFlow::fail(const ApiError& error) {
@@ -239,17 +223,12 @@ void RequestFlow::close_side(WorkerId worker) {
 }
 
 void RequestFlow::end_attempt() {
-  if (std::exchange(attempt_.prefill_open, false)) send_cancel(attempt_.placement.prefill);
-  if (std::exchange(attempt_.decode_open, false)) send_cancel(attempt_.placement.decode);
+  if (std::exchange(attempt_.prefill_open, false))
+    send_cancel(context_, attempt_.request, attempt_.placement.prefill);
+  if (std::exchange(attempt_.decode_open, false))
+    send_cancel(context_, attempt_.request, attempt_.placement.decode);
   context_.workers.release_prefill(attempt_.placement);
   context_.workers.release_decode(attempt_.placement);
-}
-
-void RequestFlow::send_cancel(WorkerId worker) {
-  capnp::MallocMessageBuilder message;
-  write_cancel(message, attempt_.request);
-  // A link that is down needs no Cancel: a worker drops what came over a link that it lost.
-  static_cast<void>(context_.sender.send(worker, message));
 }
 
 }  // namespace lynx

@@ -5,9 +5,9 @@
 //
 // An attempt is one pair of workers under one request id that is never used again, so a late frame of an
 // earlier attempt finds nobody. Every way out of an attempt tells each side that may still hold something to
-// free it (Cancel), and gives back the load reserved on both. Before the first token an attempt is repeated
-// (retry); after it, prompt + generated tokens are prefilled elsewhere and the stream goes on at the next
-// index (resume). Loop thread.
+// free it (Cancel, once LastPushes are in), and gives back the load reserved on both. Before the first token
+// an attempt is repeated (retry); after it, prompt + generated tokens are prefilled elsewhere and the stream
+// goes on at the next index (resume). Loop thread.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,7 @@
 
 #include "common/core/clock.h"
 #include "services/router/api_error.h"
+#include "services/router/last_pushes.h"
 #include "services/router/router_metrics.h"
 #include "services/router/sequence_spec.h"
 #include "services/router/worker_messages.h"
@@ -53,7 +54,10 @@ struct FlowContext {  // outlives every flow
   RouterMetrics& metrics;
   FlowLimits limits;
   bool count_experts = false;  // the prefill worker is asked for the request's expert profile
+  LastPushes last_pushes = {};
 };
+
+void send_cancel(FlowContext& context, std::uint64_t request, WorkerId worker);
 
 enum class FlowState : std::uint8_t { kQueued, kReserving, kPrefilling, kDecoding, kDone };
 enum class FlowVerdict : std::uint8_t { kContinue, kRequeue, kDone };  // what the owner does next
@@ -99,14 +103,13 @@ class RequestFlow {
 
   AttemptHead head() const;
   FlowVerdict accept(GeneratedToken token);
-  FlowVerdict finish();
+  FlowVerdict finish(bool told_last);  // whether a worker said that the token was the last
   FlowVerdict failed_at(WorkerId worker, const Error& fault);
-  bool transfer_fault(const WorkerFault& fault) const;
-  void count_transfer(const Error* fault);  // null: it came through
+  void transferred();
+  void leave_last_pushes();
   FlowVerdict requeue(bool turned_away);
   void close_side(WorkerId worker);
   void end_attempt();
-  void send_cancel(WorkerId worker);
 
   FlowContext& context_;
   const SequenceSpec spec_;
