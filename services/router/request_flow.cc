@@ -81,7 +81,8 @@ FlowVerdict RequestFlow::on_reserved(proto::Lease::Reader lease) {
   write_prefill(message, head(), lease, decode->info, context_.count_experts);
   state_ = FlowState::kPrefilling;
   attempt_.prefill_open = true;
-  if (context_.sender.send(attempt_.placement.prefill, message)) return FlowVerdict::kContinue;
+  attempt_.prefill_sent = context_.sender.send(attempt_.placement.prefill, message);
+  if (attempt_.prefill_sent) return FlowVerdict::kContinue;
   context_.workers.mark_busy(attempt_.placement.prefill, context_.clock.now() + kDeadLinkPause);
   return requeue(false);
 }
@@ -90,6 +91,7 @@ FlowVerdict RequestFlow::on_busy(WorkerId worker, milliseconds retry_after) {
   const auto pause = std::clamp(retry_after, kShortestBusy, kLongestBusy);
   context_.workers.mark_busy(worker, context_.clock.now() + pause);
   close_side(worker);
+  attempt_.prefill_sent = false;
   return requeue(true);
 }
 
@@ -227,6 +229,7 @@ void RequestFlow::end_attempt() {
     send_cancel(context_, attempt_.request, attempt_.placement.prefill);
   if (std::exchange(attempt_.decode_open, false))
     send_cancel(context_, attempt_.request, attempt_.placement.decode);
+  if (!attempt_.prefill_sent) context_.workers.give_back_trials(attempt_.placement, context_.clock.now());
   context_.workers.release_prefill(attempt_.placement);
   context_.workers.release_decode(attempt_.placement);
 }

@@ -98,7 +98,8 @@ class RequestFlow {
     bool prefill_open = false;  // that worker may hold something for it
     bool decode_open = false;
     std::vector<GeneratedToken>
-        early;  // decode tokens that overtook the first token, which comes over another link
+        early;                  // decode tokens that overtook the first token, which comes over another link
+    bool prefill_sent = false;  // and not turned away
   };
 
   AttemptHead head() const;

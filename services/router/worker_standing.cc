@@ -1,6 +1,7 @@
 #include "services/router/worker_standing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lynx {
 
@@ -23,12 +24,17 @@ std::optional<std::chrono::milliseconds> WorkerStanding::put_aside(Clock::time_p
   return pause();
 }
 
-void WorkerStanding::placed(Clock::time_point now) {
-  if (pauses_ == 0 || aside(now)) return;
+bool WorkerStanding::placed(Clock::time_point now) {
+  if (pauses_ == 0 || aside(now)) return false;
   // Until the trial's end it takes no other; one that ends neither way, as when its client hangs up, is
   // followed by the next after as long a pause.
   trial_ = true;
   until_ = now + pause();
+  return true;
+}
+
+void WorkerStanding::not_tried(Clock::time_point now) {
+  if (std::exchange(trial_, false)) until_ = now;
 }
 
 bool WorkerStanding::succeeded() {

@@ -24,8 +24,10 @@ class WorkerStanding {
   bool fails_with_all() const { return failures_ >= kFailures && peers_.size() > 1; }
   // After failed(): for how long it is now put aside; nothing when it is not, or was before.
   std::optional<std::chrono::milliseconds> put_aside(Clock::time_point now);
-  // A request is placed there: the trial, when it has been put aside and its pause is over.
-  void placed(Clock::time_point now);
+  // A request is placed there. Returns whether it is the trial: it has been put aside and its pause is over.
+  bool placed(Clock::time_point now);
+  // The trial ended before a transfer could begin: the next request is the trial.
+  void not_tried(Clock::time_point now);
   // Returns whether it had been put aside.
   bool succeeded();
 

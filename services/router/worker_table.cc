@@ -188,10 +188,10 @@ std::optional<Placement> WorkerTable::place(const Need& need, Clock::time_point 
     Worker& worker = workers_.at(id);
     ++worker.requests;
     worker.tokens += tokens;
-    worker.standing.placed(now);
+    return worker.standing.placed(now);
   };
-  reserve(placement.prefill, placement.prefill_tokens);
-  reserve(placement.decode, placement.decode_tokens);
+  placement.prefill_tried = reserve(placement.prefill, placement.prefill_tokens);
+  placement.decode_tried = reserve(placement.decode, placement.decode_tokens);
   set_experts(placement, need.experts);
   return placement;
 }
@@ -237,6 +237,15 @@ void WorkerTable::set_experts(Placement& placement, SharedProfile experts) {
   if (!experts || !load.fits(*experts)) return;
   load.add(*experts);
   placement.experts = std::move(experts);
+}
+
+void WorkerTable::give_back_trials(Placement& placement, Clock::time_point now) {
+  const auto give_back = [&](bool& tried, WorkerId id) {
+    const auto at = workers_.find(id);
+    if (std::exchange(tried, false) && at != workers_.end()) at->second.standing.not_tried(now);
+  };
+  give_back(placement.prefill_tried, placement.prefill);
+  give_back(placement.decode_tried, placement.decode);
 }
 
 void WorkerTable::release_prefill(Placement& placement) {

@@ -87,6 +87,8 @@ struct Placement {
   bool prefill_held = false;
   bool decode_held = false;
   SharedProfile experts = nullptr;  // counted on the decode worker
+  bool prefill_tried = false;       // it is the trial of a worker that was put aside
+  bool decode_tried = false;
 };
 
 struct WorkerTableConfig {
@@ -151,6 +153,8 @@ class WorkerTable {
   WorkerId first_to_fit(const Need& need, Clock::time_point now) const;
   // The experts that it does use, in place of what was expected; nothing when the decode worker is released.
   void set_experts(Placement& placement, SharedProfile experts);
+  // No transfer was begun: it was nobody's trial.
+  void give_back_trials(Placement& placement, Clock::time_point now);
   void release_prefill(Placement& placement);
   void release_decode(Placement& placement);
 

@@ -92,6 +92,27 @@ TEST_F(PutAsideDispatch, IsSeenInTheMetricsAndEndsWithATrialThatComesThrough) {
   EXPECT_EQ(bench_.metric("lynx_workers{role=\"decode\",state=\"serving\"}"), 2);
 }
 
+TEST_F(PutAsideDispatch, ATrialThatIsTurnedAwayIsNone) {
+  for (int i = 0; i < 12; ++i) {
+    bench_.submit(2, 1);
+    play();
+  }
+  ASSERT_EQ(failed_, 3);
+  pass(milliseconds(1500));
+  int turned_away = 0;
+  for (int i = 0; i < 4; ++i) {
+    bench_.submit(2, 1);
+    if (bench_.sender.frames.back().to == bench_.workers["bad"]) {
+      bench_.busy(bench_.take(Sent::kReserve), 10);
+      ++turned_away;
+    }
+    play();
+    bench_.advance(milliseconds(50));
+  }
+  EXPECT_GE(turned_away, 2);
+  EXPECT_EQ(failed_, 3);
+}
+
 TEST_F(PutAsideDispatch, AFleetOfFailingWorkersAloneAnswersWithTheCause) {
   bench_.dispatcher.worker_down(bench_.workers["d"], "the test says so");
   bench_.workers.erase("d");

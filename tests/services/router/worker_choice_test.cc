@@ -190,6 +190,23 @@ TEST_F(PutAside, ATrialThatEndsNeitherWayIsFollowedByAnother) {
   EXPECT_EQ(trials(), 1);
 }
 
+TEST_F(PutAside, ATrialWithoutATransferIsGivenBack) {
+  clock_.advance(fail(2));
+  int trials = 0;
+  for (int i = 0; i < 6; ++i) {
+    auto placement = table_.place({20, 10, {}}, clock_.now());
+    ASSERT_TRUE(placement);
+    trials += placement->decode == 2 ? 1 : 0;
+    table_.give_back_trials(*placement, clock_.now());
+    table_.release_prefill(*placement);
+    table_.release_decode(*placement);
+  }
+  EXPECT_EQ(trials, 3) << "taken in turn, as if it were well";
+  while (decode_of_next() != 2) {
+  }
+  EXPECT_EQ(fail(2), std::chrono::seconds(2)) << "its pauses still double";
+}
+
 TEST_F(PutAside, AFleetOfFailingWorkersIsStillTried) {
   fail(2);
   fail(3);
