@@ -44,7 +44,10 @@ bool Dispatcher::start_next() {
     WorkerTable::Need need = record.flow->need();
     need.kept = kept;
     need.experts = profiles_.predict(record.prefix_keys);
+    const bool goes_back = !need.avoid.empty() && record.flow->goes_back(now);
     if (need.total_tokens < no_room_for) placement = workers_.place(need, now);
+    if (goes_back) need.avoid = {};
+    if (!placement && goes_back && need.total_tokens < no_room_for) placement = workers_.place(need, now);
     if (placement) return true;
     // One that waits for the workers that have not failed it says nothing of the others' room.
     if (need.avoid.empty()) no_room_for = std::min(no_room_for, need.total_tokens);

@@ -16,6 +16,11 @@ constexpr milliseconds kLongestBusy{500};
 constexpr milliseconds kDeadLinkPause{
     100};  // until its loss is reported, a worker whose link is down is not picked
 
+// How long it waits for workers that have not failed it: a pause in a stream is noticed sooner. Not at once,
+// or a worker that fails fast would use up all of its attempts while the others are full for a moment.
+constexpr milliseconds kAvoidance{1000};
+constexpr milliseconds kAvoidanceOfStream{200};
+
 // False when the fault lies in the request itself; otherwise another worker may do better. That holds for a
 // deadline too: what passed may be a lease's, and the request's own is watched by the router.
 bool worth_another_worker(ErrorCode code) {
@@ -179,6 +184,7 @@ FlowVerdict RequestFlow::failed_at(WorkerId worker, const Error& fault) {
       started() ? ++resumes_ > context_.limits.max_resumes : ++retries_ > context_.limits.max_retries;
   if (last_try) return fail(workers_failed("the last of several attempts ended with: " + fault.message));
   started() ? context_.metrics.resumed() : context_.metrics.retried();
+  go_back_at_ = context_.clock.now() + (started() ? kAvoidanceOfStream : kAvoidance);
   avoid_.push_back(worker);
   // A transfer has two ends, and the one that reports it need not be the one at fault.
   if (state_ == FlowState::kPrefilling)

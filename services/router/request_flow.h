@@ -88,7 +88,9 @@ class RequestFlow {
   const SequenceSpec& spec() const { return spec_; }
   WorkerTable::Need need() const;
   bool started() const { return !generated_.empty(); }  // a token has reached the client
-  bool turned_away() const { return turned_away_; }     // its last attempt ended with Busy
+  // Whether it no longer waits for workers that have not failed it, when those have no room.
+  bool goes_back(Clock::time_point now) const { return now >= go_back_at_; }
+  bool turned_away() const { return turned_away_; }  // its last attempt ended with Busy
   bool placed_before() const { return placed_before_; }
 
  private:
@@ -122,6 +124,7 @@ class RequestFlow {
   Attempt attempt_;
   std::vector<TokenId> generated_;
   std::vector<WorkerId> avoid_;
+  Clock::time_point go_back_at_;
   std::uint32_t retries_ = 0;
   std::uint32_t resumes_ = 0;
   bool turned_away_ = false;

@@ -137,7 +137,8 @@ class WorkerTable {
   struct Need {
     std::uint64_t total_tokens = 0;    // prompt and everything it may generate
     std::uint32_t prefill_tokens = 0;  // to compute before the first token of this attempt
-    std::span<const WorkerId> avoid;   // failed this request: taken only while no other serves that could
+    std::span<const WorkerId> avoid;   // failed this request: taken only while no other serves that could;
+                                       // how long it waits for those is the caller's to say
     WorkerId kept = 0;                 // a decode worker that is kept for another: not taken (0 = none)
     SharedProfile experts = nullptr;   // what it is expected to use
   };

@@ -126,23 +126,49 @@ TEST_F(PutAsideDispatch, AFleetOfFailingWorkersAloneAnswersWithTheCause) {
   }
 }
 
-TEST_F(PutAsideDispatch, WhatTheWorkerFailedWaitsForTheOtherAndEndsByTheRulesOfTheQueue) {
-  bench_.dispatcher.worker_down(bench_.workers["bad"], "for a while");
-  for (int i = 0; i < 16; ++i) {  // the good worker is full for as long as this test runs
-    bench_.submit(900, 1);
-    bench_.first_token(bench_.reach_prefill(), 50);
+class FullDispatch : public PutAsideDispatch {
+ protected:
+  // The good worker is full for as long as the test runs.
+  FullDispatch() {
+    bench_.dispatcher.worker_down(bench_.workers["bad"], "for a while");
+    for (int i = 0; i < 16; ++i) {
+      bench_.submit(900, 1);
+      bench_.first_token(bench_.reach_prefill(), 50);
+    }
+    bench_.add_worker(WorkerRole::kDecode, "bad");
+    bench_.sender.frames.clear();
   }
-  bench_.add_worker(WorkerRole::kDecode, "bad");
-  bench_.sender.frames.clear();
-  const auto sent = bench_.submit(2, 0);  // may wait for 2 s
+};
+
+TEST_F(FullDispatch, WhatTheWorkerFailedWaitsForTheOtherButNotForEver) {
+  const auto sent = bench_.submit(2, 1);
   play();
   EXPECT_EQ(failed_, 1);
   EXPECT_EQ(bench_.dispatcher.queued(), 1U);
-  pass(milliseconds(2500));
+  pass(milliseconds(500));
   play();
-  EXPECT_EQ(failed_, 1) << "it does not go back";
-  ASSERT_TRUE(sent.client->error);
-  EXPECT_EQ(sent.client->error->status, 429);
+  EXPECT_EQ(failed_, 1) << "it waits for the other";
+  healed_ = true;
+  pass(milliseconds(500));
+  play();
+  EXPECT_EQ(served_, 1);
+  EXPECT_EQ(sent.client->finished, 1);
+}
+
+TEST_F(FullDispatch, AStreamThatTheWorkerFailedGoesBackSooner) {
+  const auto sent = bench_.submit(3, 1);
+  const SentFrame reserve = bench_.take(Sent::kReserve);
+  bench_.reserved(reserve);
+  const SentFrame prefill = bench_.take(Sent::kPrefill);
+  bench_.first_token(prefill, 50);
+  bench_.handed_over(prefill);
+  bench_.token(reserve, 51, 1);
+  bench_.ended(reserve, ErrorCode::kUnavailable);
+  bench_.advance(milliseconds(150));
+  EXPECT_EQ(bench_.count(Sent::kReserve), 0U) << "it waits for the other";
+  bench_.advance(milliseconds(50));
+  EXPECT_EQ(bench_.take(Sent::kReserve).to, reserve.to);
+  EXPECT_FALSE(sent.client->error);
 }
 
 // On a bad checksum the decode worker's word comes before the prefill worker's.
