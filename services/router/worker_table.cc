@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <ranges>
 #include <tuple>
 #include <utility>
@@ -141,15 +142,24 @@ std::vector<const Worker*> WorkerTable::candidates(WorkerRole role, const Need& 
 // Whatever its load: a request waits for the worker that has not failed it. For each role by itself: the only
 // prefill worker is taken again, a decode worker that failed is not.
 std::optional<WorkerTable::Worst> WorkerTable::worst_taken(const Need& need, Clock::time_point now) const {
+  constexpr int kNone = std::numeric_limits<int>::max();
+  struct Best {  // of the workers of one fingerprint
+    const Fingerprint* fingerprint;
+    Worst worst{kNone, kNone};
+  };
+  std::vector<Best> all;  // seldom more than one
+  for (const auto& [id, worker] : workers_) {
+    if (!could_hold(worker, need.total_tokens)) continue;
+    auto at = std::find_if(all.begin(), all.end(),
+                           [&](const Best& b) { return *b.fingerprint == worker.info.fingerprint; });
+    if (at == all.end()) at = all.insert(at, {&worker.info.fingerprint});
+    int& least = worker.info.role == WorkerRole::kPrefill ? at->worst.prefill : at->worst.decode;
+    least = std::min(least, grade(worker, need.avoid, now));
+  }
   std::optional<Worst> best;
-  for (const Worker& decode : std::views::values(workers_)) {
-    if (decode.info.role != WorkerRole::kDecode || !could_hold(decode, need.total_tokens)) continue;
-    for (const Worker& prefill : std::views::values(workers_)) {
-      if (prefill.info.role != WorkerRole::kPrefill || !could_hold(prefill, need.total_tokens)) continue;
-      if (prefill.info.fingerprint != decode.info.fingerprint) continue;
-      const Worst pair{grade(prefill, need.avoid, now), grade(decode, need.avoid, now)};
-      if (!best || std::tie(pair.decode, pair.prefill) < std::tie(best->decode, best->prefill)) best = pair;
-    }
+  for (const auto& [fingerprint, worst] : all) {
+    if (worst.prefill == kNone || worst.decode == kNone) continue;
+    if (!best || std::tie(worst.decode, worst.prefill) < std::tie(best->decode, best->prefill)) best = worst;
   }
   return best;
 }
