@@ -2,13 +2,30 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace lynx {
+
+namespace {
+
+// An unkeyed digest could be tried against guesses of a key by everyone who reads a worker's traffic.
+std::string drawn_secret() {
+  std::string secret(32, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(secret.data()), static_cast<int>(secret.size())) != 1)
+    throw std::runtime_error("no randomness for a secret of the prefix cache's scopes");
+  return secret;
+}
+
+}  // namespace
+
+CacheScope::CacheScope(std::string secret, bool by_key)
+    : secret_(secret.empty() ? drawn_secret() : std::move(secret)), by_key_(by_key) {}
 
 std::uint64_t CacheScope::of(std::string_view authorization, std::string_view cache_salt) const {
   const std::string_view key = by_key_ ? authorization : std::string_view();

@@ -3,20 +3,22 @@
 // therefore has a scope of its own; a request may narrow that with a cache_salt (the field is vLLM's).
 //
 // A scope is told to workers as a number: a keyed digest, equal on all routers of one cluster secret. It
-// tells nothing of the key. Immutable.
+// tells nothing of the key. Without a cluster secret, as loopback allows, each CacheScope draws a secret of
+// its own: then routers do not share scopes, and a router that starts anew finds none of its old ones.
+// Immutable.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace lynx {
 
 class CacheScope {
  public:
-  // by_key: clients present keys, and each key is a scope.
-  CacheScope(std::string secret, bool by_key) : secret_(std::move(secret)), by_key_(by_key) {}
+  // secret: the cluster's, or empty. by_key: clients present keys, and each key is a scope. Throws
+  // std::runtime_error when there is no randomness.
+  CacheScope(std::string secret, bool by_key);
 
   // authorization: the header, which has been let in. cache_salt: empty = none. 0: shared with everyone who
   // has 0.

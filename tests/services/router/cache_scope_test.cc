@@ -17,6 +17,14 @@ TEST(CacheScope, DependsOnKeySaltAndSecret) {
   EXPECT_NE(scope.of("", "Bearer a"), key) << "a salt is no key";
 }
 
+TEST(CacheScope, WithoutASecretItDrawsOne) {
+  const CacheScope scope("", true), other("", true);
+  EXPECT_NE(scope.of("Bearer a", ""), 0U);
+  EXPECT_EQ(scope.of("Bearer a", ""), scope.of("Bearer a", ""));
+  EXPECT_NE(scope.of("Bearer a", ""), other.of("Bearer a", "")) << "an unkeyed digest of a client's key";
+  EXPECT_NE(scope.of("", "salt"), other.of("", "salt"));
+}
+
 TEST(CacheScope, WithoutKeysTheSaltAloneCounts) {
   const CacheScope scope("secret", false);
   EXPECT_EQ(scope.of("Bearer a", ""), 0U);
