@@ -18,7 +18,7 @@ struct Push {
   std::uint64_t push_id = 0;
   std::uint64_t incarnation = 0;  // of the worker that the sender means
   std::uint64_t checksum = 0;     // 0: not computed
-  std::uint64_t read_before = 0;  // ns of the clock of `host`; 0: no limit. See ucx_transport.h
+  std::uint64_t read_before = 0;  // ns of the clock of `host`; 0: no limit. See kv_loan.h
   std::uint64_t host = 0;
   KvPushHeader header;
 };

@@ -1,6 +1,7 @@
-// The warps that keep the rings full: the planner, the producer of weights, which waits for nothing but free
-// stages, and the producer of inputs, which before a down task waits for the gate-up tasks that make them. By
-// then the weights of the task are on their way.
+// The warps that keep the rings full: the planner; the producer of weights, which waits for a free stage and,
+// with kInFlight stages under way, for the oldest of them to be full, inputs and all; and the producer of
+// inputs, which before a down task waits for the gate-up tasks that make them. By then the task's first stages
+// of weights are on their way.
 #pragma once
 
 #include "kernels/cuda/experts_pipeline.cuh"
