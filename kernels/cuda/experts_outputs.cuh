@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/experts_products.cuh"
+#include "kernels/cuda/silu.cuh"
 
 namespace lynx::cuda {
 
@@ -17,8 +18,6 @@ struct OutputShared {
   std::uint32_t finished;          // down units that this block finished
   std::uint16_t finished_unit[kMaxOutputUnits];
 };
-
-__device__ inline float silu(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
 // Eight rows from `first_row` on; in the pass, half h of the outputs is unit `unit_of_half0 + h * unit_step`.
 struct Pass {

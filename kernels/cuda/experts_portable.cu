@@ -10,13 +10,12 @@
 #include "kernels/cuda/experts_portable.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
+#include "kernels/cuda/silu.cuh"
 
 namespace lynx::cuda {
 namespace {
 
 using namespace portable_experts;
-
-__device__ float silu(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
 // silu(gate) * up of `rows` pairs from `pair` on: 16 features a unit.
 struct GateUp {
@@ -123,14 +122,7 @@ __global__ void __launch_bounds__(256)
 
 void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream) {
   const DevicePlan& plan = args.plan;
-  const ExpertsWorkspace workspace =
-      experts_workspace_view(args.workspace, args.shape, plan.top_k, plan.rows);
-  Job job{.args = args,
-          .activations = workspace.activations,
-          .partial = workspace.partial,
-          .matrix = gate_up_layout(args.shape),
-          .expert_bytes = packed_expert_bytes(args.shape),
-          .activation_stride = activation_stride(args.shape)};
+  Job job = gate_up_job(args);
   // As many experts as there can be; blocks of those that are not active leave at once.
   const std::uint32_t experts = std::min(args.shape.experts, plan.rows * plan.top_k);
   const auto shape = [&] {
@@ -140,7 +132,7 @@ void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream) {
   launch("experts_portable: gate-up", experts_kernel<GateUp>, shape(), stream, Overlap::kPrevious, job);
   job.matrix = down_layout(args.shape);
   launch("experts_portable: down", experts_kernel<Down>, shape(), stream, Overlap::kPrevious, job);
-  add_slots_portable(args, workspace.partial, job.matrix.parts, stream);
+  add_slots_portable(args, job.partial, job.matrix.parts, stream);
 }
 
 void add_slots_portable(const ExpertsArgs& args, const float* partial, std::uint32_t parts,

@@ -2,7 +2,7 @@
 // memory straight into matrix fragments, the rows come from L1 and L2.
 #pragma once
 
-#include "kernels/cuda/experts_layout.h"
+#include "kernels/cuda/experts_job.h"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::portable_experts {
@@ -13,14 +13,7 @@ inline constexpr unsigned kThreads = kQuarters * kUnitsOfTask * kWarp;
 inline constexpr unsigned kOutputs = kUnitsOfTask * kUnitOutputs;
 inline constexpr unsigned kRowTile = 8;
 
-struct Job {
-  ExpertsArgs args;
-  std::uint16_t* activations;  // see ExpertsWorkspace
-  float* partial;
-  MatrixLayout matrix;  // gate-up or down
-  std::size_t expert_bytes;
-  std::uint32_t activation_stride;
-};
+using Job = MatrixJob;
 
 // What a block works on: rows of an expert, some of its outputs, a part of its inputs.
 struct Task {

@@ -8,7 +8,6 @@
 // prompt has nor on how they are cut into tiles.
 #include <algorithm>
 
-#include "kernels/cuda/experts_layout.h"
 #include "kernels/cuda/experts_prompt_tile.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
@@ -109,20 +108,13 @@ bool has_prompt_kernels() {
 }
 
 void experts_add_prompt(const ExpertsArgs& args, cudaStream_t stream) {
-  const ExpertsWorkspace workspace =
-      experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows);
-  Job job{.args = args,
-          .activations = workspace.activations,
-          .partial = workspace.partial,
-          .matrix = gate_up_layout(args.shape),
-          .expert_bytes = packed_expert_bytes(args.shape),
-          .activation_stride = activation_stride(args.shape)};
+  Job job = gate_up_job(args);
   static const unsigned blocks = multiprocessors();
   const Shape shape{.grid = dim3(blocks), .block = dim3(kThreads), .shared_bytes = sizeof(Shared)};
   launch("experts of prompts: gate-up", prompt_kernel<false>, shape, stream, Overlap::kPrevious, job);
   job.matrix = down_layout(args.shape);
   launch("experts of prompts: down", prompt_kernel<true>, shape, stream, Overlap::kPrevious, job);
-  add_slots_portable(args, workspace.partial, 1, stream);
+  add_slots_portable(args, job.partial, 1, stream);
 }
 
 }  // namespace lynx::cuda

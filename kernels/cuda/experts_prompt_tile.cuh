@@ -1,7 +1,8 @@
 // One tile of experts_prompt.cu: 256 outputs of an expert by up to 160 rows, over all inputs.
 #pragma once
 
-#include "kernels/cuda/experts_layout.h"
+#include "kernels/cuda/experts_job.h"
+#include "kernels/cuda/silu.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::prompt {
@@ -20,14 +21,7 @@ inline constexpr unsigned kPiecesOfRow = 8;
 inline constexpr unsigned kMostExperts = 512;
 static_assert(kPiecesOfUnit == kThreads, "a piece of each unit a thread");
 
-struct Job {
-  ExpertsArgs args;
-  std::uint16_t* activations;  // see ExpertsWorkspace
-  float* partial;              // [B, k, H]
-  MatrixLayout matrix;         // gate-up or down
-  std::size_t expert_bytes;
-  std::uint32_t activation_stride;
-};
+using Job = MatrixJob;  // partial: [B, k, H]
 
 struct Stage {
   uint4 weights[kUnits][kPiecesOfUnit];
@@ -123,8 +117,6 @@ __device__ inline void multiply_step(Sums<kGroups>& sum, const Stage& stage, con
     }
   }
 }
-
-__device__ inline float silu(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
 // The first 16 of a unit's outputs are gates, the others the same features' ups: one lane has both.
 template <unsigned kGroups>

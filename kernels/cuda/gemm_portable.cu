@@ -1,6 +1,7 @@
 // Decode's matrix product without clusters. A block takes 16 outputs and its warps share out k, each
 // streaming its part of the weights from memory straight into matrix fragments; the rows come from L1 and L2.
 // The parts are added in rising k. They depend on k alone, and so does the order of every sum.
+#include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
 #include "kernels/cuda/vec.cuh"
@@ -13,18 +14,6 @@ constexpr unsigned kThreads = kParts * kWarp;
 constexpr unsigned kTile = 16;   // outputs
 constexpr unsigned kSlice = 64;  // k of two 16-byte loads a lane
 constexpr unsigned kAhead = 4;   // slices in flight of each warp
-
-struct Params {
-  void* out;
-  std::size_t out_stride;
-  const std::uint16_t* x;
-  std::size_t x_stride;
-  const std::uint16_t* weights;
-  unsigned rows, n, k;
-  unsigned part_k;  // a multiple of kSlice
-  bool add;
-  const std::uint32_t* live_rows;
-};
 
 // Lane 4 g + q holds k = 8 q .. 8 q + 7 of 32, twice, of outputs g and g + 8.
 struct Slice {
@@ -45,13 +34,13 @@ __device__ Slice load_slice(const std::uint16_t* low, const std::uint16_t* high,
   return s;
 }
 
-__device__ uint4 load_row(const Params& p, unsigned row, unsigned live, unsigned k) {
+__device__ uint4 load_row(const GemmParams& p, unsigned row, unsigned live, unsigned k) {
   return row < live && k < p.k ? *reinterpret_cast<const uint4*>(p.x + row * p.x_stride + k) : uint4{};
 }
 
 // sum[t][h] += rows 16 t .. by outputs 8 h .. of the tile, over the slice at k (this lane's first).
 template <unsigned kRowTiles>
-__device__ void multiply(float (&sum)[kRowTiles][2][4], const Slice& w, const Params& p, unsigned live,
+__device__ void multiply(float (&sum)[kRowTiles][2][4], const Slice& w, const GemmParams& p, unsigned live,
                          unsigned k) {
   const unsigned g = threadIdx.x % kWarp / 4;
 #pragma unroll
@@ -70,7 +59,7 @@ __device__ void multiply(float (&sum)[kRowTiles][2][4], const Slice& w, const Pa
 
 // This warp's part of k.
 template <unsigned kRowTiles>
-__device__ void multiply_part(float (&sum)[kRowTiles][2][4], const Params& p, unsigned live) {
+__device__ void multiply_part(float (&sum)[kRowTiles][2][4], const GemmParams& p, unsigned live) {
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned output = blockIdx.x * kTile + lane / 4;  // past the last: repeats it, and the sum is dropped
   const std::uint16_t* low = p.weights + std::size_t{min(output, p.n - 1)} * p.k;
@@ -92,8 +81,8 @@ __device__ void multiply_part(float (&sum)[kRowTiles][2][4], const Params& p, un
 }
 
 template <typename Out>
-__device__ void store(const Params& p, unsigned row, unsigned output, float value) {
-  Out* to = static_cast<Out*>(p.out) + row * p.out_stride + output;
+__device__ void store(const GemmParams& p, unsigned row, unsigned output, float value) {
+  Out* to = reinterpret_cast<Out*>(p.out) + row * p.out_stride + output;
   if constexpr (sizeof(Out) == sizeof(float)) {
     if (p.add) value += *to;
   }
@@ -101,7 +90,7 @@ __device__ void store(const Params& p, unsigned row, unsigned output, float valu
 }
 
 template <unsigned kRowTiles, typename Out>
-__global__ void __launch_bounds__(kThreads) gemm_kernel(const Params p) {
+__global__ void __launch_bounds__(kThreads) gemm_kernel(const GemmParams p) {
   constexpr unsigned kRows = 16 * kRowTiles;
   __shared__ float2 parts[kParts][kRows][kTile / 2];
   grid_dependency_wait();
@@ -136,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) gemm_kernel(const Params p) {
 }
 
 template <typename Out>
-void launch_gemm(const Params& p, cudaStream_t stream) {
+void launch_gemm(const GemmParams& p, cudaStream_t stream) {
   const Shape shape{.grid = dim3((p.n + kTile - 1) / kTile), .block = dim3(kThreads)};
   const auto kernel = p.rows <= 16   ? gemm_kernel<1, Out>
                       : p.rows <= 32 ? gemm_kernel<2, Out>
@@ -147,18 +136,8 @@ void launch_gemm(const Params& p, cudaStream_t stream) {
 }  // namespace
 
 void skinny_gemm_portable(const GemmArgs& a, cudaStream_t stream) {
-  const unsigned k = a.x.cols;
-  const Params params{.out = a.out.data,
-                      .out_stride = a.out.stride,
-                      .x = reinterpret_cast<const std::uint16_t*>(a.x.data),
-                      .x_stride = a.x.stride,
-                      .weights = a.weights,
-                      .rows = a.x.rows,
-                      .n = a.out.cols,
-                      .k = k,
-                      .part_k = (k + kParts * kSlice - 1) / (kParts * kSlice) * kSlice,
-                      .add = a.add,
-                      .live_rows = a.live_rows};
+  constexpr unsigned kWhole = kParts * kSlice;
+  const GemmParams params = gemm_params(a, (a.x.cols + kWhole - 1) / kWhole * kSlice);
   switch (a.out.dtype) {
     case Dtype::kF32:
       return launch_gemm<float>(params, stream);

@@ -32,7 +32,7 @@ struct Memory {
 };
 
 template <unsigned kRowTiles, typename Out>
-__global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p) {
+__global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const GemmParams p) {
   using Sizes = Memory<kRowTiles>;
   extern __shared__ __align__(16) std::byte memory[];
   release_dependents();
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
   const auto begin = static_cast<unsigned>(std::uint64_t{all_tiles} * cluster / clusters);
   const auto end = static_cast<unsigned>(std::uint64_t{all_tiles} * (cluster + 1) / clusters);
   const unsigned warp = warp_index();
-  const unsigned first_k = rank * p.block_k;
+  const unsigned first_k = rank * p.part_k;
 
   constexpr unsigned kRound = kAhead * kSlice;
   Slice ahead[kAhead];
@@ -57,14 +57,14 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
     next.start(p, begin + warp, first_k);
 #pragma unroll
     for (unsigned i = 0; i < kAhead; ++i) ahead[i] = next.load(i * kSlice);
-    prefetch_slices(p, begin + warp, first_k + kRound, first_k + p.block_k);
+    prefetch_slices(p, begin + warp, first_k + kRound, first_k + p.part_k);
   }
   grid_dependency_wait();  // the weights above are no kernel's output
   const unsigned live = live_count(p.live_rows, p.rows);
   load_rows<kRowTiles>(rows, p, live, first_k);
   __syncthreads();
   constexpr unsigned kPerSlice = kSlice / 16 * kWarp;  // fragments
-  const unsigned tile_stride = p.block_k / 16 * kWarp;
+  const unsigned tile_stride = p.part_k / 16 * kWarp;
 
   unsigned round = 0;
   for (unsigned first = begin; first < end; first += kWarps, ++round) {
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const Params p
     if (tile < end) {
       float sum[kRowTiles][2][4] = {};
       const uint4* x = rows + threadIdx.x % kWarp;
-      for (unsigned k = 0; k < p.block_k; k += kRound) {
-        const bool last = k + kRound == p.block_k;
+      for (unsigned k = 0; k < p.part_k; k += kRound) {
+        const bool last = k + kRound == p.part_k;
         const bool more = !last || tile + kWarps < end;
         if (last)
           next.start(p, tile + kWarps, first_k);
@@ -126,21 +126,21 @@ unsigned resident_clusters(Kernel kernel, const Shape& shape, bool fine) {
 }
 
 template <unsigned kRowTiles, typename Out>
-void launch_tiles(const Params& p, cudaStream_t stream) {
+void launch_tiles(const GemmParams& p, cudaStream_t stream) {
   const auto kernel = skinny_gemm_kernel<kRowTiles, Out>;
-  const unsigned cluster = (p.k + p.block_k - 1) / p.block_k;
+  const unsigned cluster = (p.k + p.part_k - 1) / p.part_k;
   const unsigned tiles = (p.n + kTile - 1) / kTile;
   Shape shape = {.grid = {cluster, 1, 1},
                  .block = {kThreads, 1, 1},
-                 .shared_bytes = Memory<kRowTiles>::bytes(p.block_k),
+                 .shared_bytes = Memory<kRowTiles>::bytes(p.part_k),
                  .cluster = cluster};
-  const unsigned resident = resident_clusters(kernel, shape, p.block_k == kAhead * kSlice);
+  const unsigned resident = resident_clusters(kernel, shape, p.part_k == kAhead * kSlice);
   shape.grid.x = std::min(tiles, resident) * cluster;
   launch("skinny_gemm", kernel, shape, stream, Overlap::kPrevious, p);
 }
 
 template <typename Out>
-void launch_rows(const Params& p, cudaStream_t stream) {
+void launch_rows(const GemmParams& p, cudaStream_t stream) {
   if (p.rows <= 16) return launch_tiles<1, Out>(p, stream);
   if (p.rows <= 32) return launch_tiles<2, Out>(p, stream);
   launch_tiles<4, Out>(p, stream);
@@ -154,17 +154,7 @@ bool skinny_gemm_takes(std::uint32_t n, std::uint32_t k) {
 
 void skinny_gemm(const GemmArgs& a, cudaStream_t stream) {
   if (a.kernels == KernelSet::kPortable) return skinny_gemm_portable(a, stream);
-  const Params params = {.out = a.out.data,
-                         .out_stride = a.out.stride,
-                         .x = reinterpret_cast<const std::uint16_t*>(a.x.data),
-                         .x_stride = a.x.stride,
-                         .weights = a.weights,
-                         .rows = a.x.rows,
-                         .n = a.out.cols,
-                         .k = a.x.cols,
-                         .block_k = block_k_of(a.out.cols, a.x.cols),
-                         .add = a.add,
-                         .live_rows = a.live_rows};
+  const GemmParams params = gemm_params(a, block_k_of(a.out.cols, a.x.cols));
   switch (a.out.dtype) {
     case Dtype::kF32:
       return launch_rows<float>(params, stream);

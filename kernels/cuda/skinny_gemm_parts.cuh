@@ -6,6 +6,7 @@
 // come.
 #pragma once
 
+#include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::skinny {
@@ -17,18 +18,6 @@ inline constexpr unsigned kSlice = 64;  // k of two such loads
 inline constexpr unsigned kAhead = 4;   // slices in flight of each warp
 inline constexpr unsigned kStep = 32;   // k of 16 bytes a lane
 
-struct Params {
-  std::byte* out;
-  std::size_t out_stride;
-  const std::uint16_t* x;
-  std::size_t x_stride;
-  const std::uint16_t* weights;
-  unsigned rows, n, k;
-  unsigned block_k;  // of one block of the cluster
-  bool add;
-  const std::uint32_t* live_rows;
-};
-
 struct Slice {  // 64 k of 16 outputs, of which this lane holds those of outputs g and g + 8
   uint4 low[2], high[2];
 };
@@ -39,7 +28,7 @@ struct TileCursor {
   const std::uint16_t* high;
   int left;  // k from there to the end of the matrix
 
-  __device__ void start(const Params& p, unsigned tile, unsigned k) {
+  __device__ void start(const GemmParams& p, unsigned tile, unsigned k) {
     const unsigned output = tile * kTile + threadIdx.x % kWarp / 4;
     const unsigned at = k + threadIdx.x % 4 * 8;
     low = p.weights + std::size_t{min(output, p.n - 1)} * p.k + at;
@@ -64,7 +53,7 @@ struct TileCursor {
 };
 
 // Asks L2 for k [begin, end) of a tile: one line is one slice of one output.
-__device__ inline void prefetch_slices(const Params& p, unsigned tile, unsigned begin, unsigned end) {
+__device__ inline void prefetch_slices(const GemmParams& p, unsigned tile, unsigned begin, unsigned end) {
   const unsigned slices = (end - begin) / kSlice;
   for (unsigned i = threadIdx.x % kWarp; i < kTile * slices; i += kWarp) {
     const unsigned output = tile * kTile + i / slices;
@@ -74,11 +63,11 @@ __device__ inline void prefetch_slices(const Params& p, unsigned tile, unsigned 
   }
 }
 
-// This block's k of every row into shared memory, as fragments [row tiles][block_k / 16][lanes]; zeros for
+// This block's k of every row into shared memory, as fragments [row tiles][part_k / 16][lanes]; zeros for
 // padding and past the end.
 template <unsigned kRowTiles>
-__device__ void load_rows(uint4* to, const Params& p, unsigned live, unsigned first_k) {
-  const unsigned steps = p.block_k / kStep;
+__device__ void load_rows(uint4* to, const GemmParams& p, unsigned live, unsigned first_k) {
+  const unsigned steps = p.part_k / kStep;
   for (unsigned i = threadIdx.x; i < kRowTiles * steps * kWarp; i += kThreads) {
     const unsigned lane = i % kWarp;
     const unsigned row = i / (steps * kWarp) * 16 + lane / 4;
@@ -176,7 +165,7 @@ __device__ inline float4 add_blocks(const float* address, unsigned blocks) {
 
 // Four consecutive outputs of a row, those below n.
 template <typename Out>
-__device__ void store4(const Params& p, unsigned row, unsigned output, float4 sum) {
+__device__ void store4(const GemmParams& p, unsigned row, unsigned output, float4 sum) {
   Out* to = reinterpret_cast<Out*>(p.out) + row * p.out_stride + output;
   const float values[4] = {sum.x, sum.y, sum.z, sum.w};
   constexpr bool kFloats = sizeof(Out) == sizeof(float);
