@@ -96,9 +96,8 @@ void DecodeService::write_done(const KvPushHeader& header, Result<std::uint64_t>
   if (!view) return;  // revoked while the write was under way
   const auto found = requests_.find(view->request);
   if (found == requests_.end() || found->second.state != State::kReceiving) return;
-  if (!bytes)
-    return fail(found, bytes.error(),
-                wire::FaultOf::kTransfer);  // a hole in the prompt's KV that nobody will fill
+  // A hole in the prompt's KV that nobody will fill.
+  if (!bytes) return fail(found, bytes.error(), wire::FaultOf::kTransfer);
 
   Request& request = found->second;
   const auto prompt = view->blocks.first(view->prompt_blocks);

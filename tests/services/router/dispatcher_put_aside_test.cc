@@ -1,56 +1,10 @@
 // One decode worker that receives no KV must not drain a fleet that is otherwise well.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "tests/services/router/dispatch_bench.h"
+#include "tests/services/router/put_aside_bench.h"
 
 namespace lynx::testing {
 namespace {
 
 using std::chrono::milliseconds;
-
-class PutAsideDispatch : public ::testing::Test {
- protected:
-  PutAsideDispatch() {
-    bench_.add_pair();
-    bench_.add_worker(WorkerRole::kDecode, "bad");
-  }
-  // Plays the workers until nothing more is sent: transfers to `bad` fail, all others come through and end.
-  void play() {
-    while (!bench_.sender.frames.empty()) {
-      const SentFrame frame = bench_.sender.frames.front();
-      bench_.sender.frames.erase(bench_.sender.frames.begin());
-      if (frame.kind == Sent::kReserve) {
-        decode_of_[frame.request] = frame.to;
-        bench_.reserved(frame);
-      }
-      if (frame.kind == Sent::kPrefill) end(frame);
-    }
-  }
-  void end(const SentFrame& prefill) {
-    const bool fails = decode_of_[prefill.request] == bench_.workers["bad"] && !healed_;
-    ++(fails ? failed_ : served_);
-    if (fails) return bench_.ended(prefill, ErrorCode::kUnavailable, true);
-    bench_.first_token(prefill, 50, 0);
-    bench_.handed_over(prefill);
-    SentFrame reserve = prefill;
-    reserve.to = decode_of_[prefill.request];
-    bench_.token(reserve, 51, 1, TokenFinish::kLength);
-  }
-  void pass(milliseconds by) {
-    for (; by.count() > 0; by -= milliseconds(500)) {
-      for (const auto& [name, id] : bench_.workers) bench_.heartbeat(id);
-      bench_.advance(milliseconds(500));
-    }
-  }
-
-  DispatchBench bench_;
-  std::map<std::uint64_t, WorkerId> decode_of_;
-  int failed_ = 0;
-  int served_ = 0;
-  bool healed_ = false;
-};
 
 TEST_F(PutAsideDispatch, EveryRequestOfABurstIsServedByTheOthers) {
   std::vector<DispatchBench::Submitted> burst;
@@ -189,63 +143,6 @@ TEST_F(PutAsideDispatch, WhatTheDecodeWorkerSaysOfATransferCountsToo) {
     bench_.advance(milliseconds(100));
     bench_.sender.frames.clear();
   }
-}
-
-// A request that ends on its first token is over for its client before its last pushes are.
-class LastPushesDispatch : public PutAsideDispatch {
- protected:
-  LastPushesDispatch() {
-    bench_.dispatcher.worker_down(bench_.workers["d"], "not in this test");
-    bench_.sender.frames.clear();
-  }
-  void finish_one() {
-    const auto sent = bench_.submit(1, 1);
-    reserve_ = bench_.take(Sent::kReserve);
-    bench_.reserved(reserve_);
-    prefill_ = bench_.take(Sent::kPrefill);
-    bench_.first_token(prefill_, 50, 0, TokenFinish::kLength);
-    EXPECT_EQ(sent.client->finished, 1);
-    EXPECT_TRUE(bench_.all_released());
-    EXPECT_EQ(bench_.count(Sent::kCancel), 0U) << "the pushes go on";
-  }
-  double times_aside() { return bench_.metric("lynx_worker_put_aside_total{worker=\"bad\"}"); }
-  SentFrame reserve_;
-  SentFrame prefill_;
-};
-
-TEST_F(LastPushesDispatch, TheirSuccessCounts) {
-  for (int i = 0; i < 8; ++i) {
-    finish_one();
-    if (i % 3 == 2) {
-      bench_.handed_over(prefill_);
-    } else {
-      bench_.ended(prefill_, ErrorCode::kUnavailable, true);
-      EXPECT_EQ(bench_.take(Sent::kCancel).to, reserve_.to);
-      EXPECT_EQ(bench_.take(Sent::kCancel).to, prefill_.to);
-    }
-  }
-  EXPECT_EQ(times_aside(), -1);
-}
-
-TEST_F(LastPushesDispatch, TheirFailureCountsWhoeverTellsIt) {
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(times_aside(), -1);
-    finish_one();
-    bench_.ended(i % 2 == 0 ? prefill_ : reserve_, ErrorCode::kCorrupt, true);
-    bench_.ended(i % 2 == 0 ? reserve_ : prefill_, ErrorCode::kCorrupt, true);  // once for each request
-    bench_.sender.frames.clear();
-  }
-  EXPECT_EQ(times_aside(), 1);
-}
-
-TEST_F(LastPushesDispatch, ThoseThatDoNotEndAreCancelled) {
-  finish_one();
-  pass(milliseconds(1500));
-  EXPECT_EQ(bench_.count(Sent::kCancel), 0U);
-  pass(milliseconds(1000));
-  EXPECT_EQ(bench_.count(Sent::kCancel), 2U);
-  bench_.handed_over(prefill_);  // too late to say anything
-  EXPECT_EQ(bench_.count(Sent::kCancel), 2U);
 }
 
 // A prefill worker at the end of its grace period, a full engine, a lease of another length: all of them end
