@@ -105,10 +105,10 @@ void StubWorker::prefilled(std::uint64_t request, const std::string& decode_work
   out.setRequest(request);
   fill_token(out.initToken(), held, token);
   send(request, first);
-  if (token.finish != proto::FinishReason::NONE) return;
 
+  const bool last = token.finish != proto::FinishReason::NONE;
   const auto decode = fleet_.decode.find(decode_worker);
-  if (decode != fleet_.decode.end()) decode->second->handed_over(request, held.next_index + 1);
+  if (decode != fleet_.decode.end()) decode->second->handed_over(request, held.next_index + 1, last);
   capnp::MallocMessageBuilder done;
   auto handed = done.initRoot<proto::Frame>().initHandedOver();
   handed.setRequest(request);
@@ -116,9 +116,13 @@ void StubWorker::prefilled(std::uint64_t request, const std::string& decode_work
   send(request, done);
 }
 
-void StubWorker::handed_over(std::uint64_t request, std::uint32_t next_index) {
+void StubWorker::handed_over(std::uint64_t request, std::uint32_t next_index, bool last) {
   const auto at = held_.find(request);
   if (at == held_.end()) return;
+  if (last) {  // a decode worker generates nothing after it
+    held_.erase(at);
+    return;
+  }
   at->second.next_index = next_index;
   at->second.decoding = true;
 }

@@ -98,7 +98,7 @@ class StubWorker {
   void on_reserve(std::uint64_t link, proto::Reserve::Reader reserve);
   void on_prefill(std::uint64_t link, proto::Prefill::Reader prefill);
   void prefilled(std::uint64_t request, const std::string& decode_worker);
-  void handed_over(std::uint64_t request, std::uint32_t next_index);
+  void handed_over(std::uint64_t request, std::uint32_t next_index, bool last);
   void arm_step();
   void step();
   StubToken make_token(const Held& held) const;
