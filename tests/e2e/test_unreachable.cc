@@ -44,6 +44,13 @@ TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
     return worker["name"] == "decode-1" && worker["put_aside"].template get<int>() > 0;
   })) << overview["workers"];
   EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
+
+  // Requests that end on their first token, while their last KV is under way, leave nothing behind either.
+  call.body["max_tokens"] = 1;
+  for (const StreamOutcome& stream : run_streams(cluster.api_port(), std::vector<StreamCall>(24, call)))
+    EXPECT_TRUE(stream.finished_well()) << stream.status << " " << stream.error_message;
+  EXPECT_EQ(Cluster::metric(cluster.router(), "lynx_worker_put_aside_total", "decode-0"), 0);
+  EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
 }
 
 // A fleet of such workers alone still says why.
