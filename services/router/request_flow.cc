@@ -156,10 +156,11 @@ FlowVerdict RequestFlow::on_ended(WorkerId worker, const WorkerFault& fault) {
   const bool handed_over = worker == attempt_.placement.prefill && !attempt_.prefill_open;
   if (handed_over) return FlowVerdict::kContinue;
   // Both ends tell of a transfer that failed, and the attempt is over with the first word: it counts once.
-  if (attempt_.prefill_open && is_transfer_fault(fault, state_ == FlowState::kDecoding))
+  const bool transfer = attempt_.prefill_open && is_transfer_fault(fault, state_ == FlowState::kDecoding);
+  if (transfer)
     count_failed_transfer(context_, attempt_.placement.prefill, attempt_.placement.decode, fault.error);
   close_side(worker);
-  return failed_at(worker, fault.error);
+  return failed_at(worker, fault.error, transfer);
 }
 
 FlowVerdict RequestFlow::on_worker_lost(WorkerId worker, const std::string& why) {
@@ -177,7 +178,7 @@ FlowVerdict RequestFlow::on_reserve_timeout() {
                    {ErrorCode::kUnavailable, "the decode worker did not answer Reserve"});
 }
 
-FlowVerdict RequestFlow::failed_at(WorkerId worker, const Error& fault) {
+FlowVerdict RequestFlow::failed_at(WorkerId worker, const Error& fault, bool transfer) {
   log::info("request {:x}: {}: {}", attempt_.request, to_string(fault.code), fault.message);
   if (!worth_another_worker(fault.code)) return fail(bad_field("", fault.message));
   const bool last_try =
@@ -187,7 +188,7 @@ FlowVerdict RequestFlow::failed_at(WorkerId worker, const Error& fault) {
   go_back_at_ = context_.clock.now() + (started() ? kAvoidanceOfStream : kAvoidance);
   avoid_.push_back(worker);
   // A transfer has two ends, and the one that reports it need not be the one at fault.
-  if (state_ == FlowState::kPrefilling)
+  if (transfer || state_ == FlowState::kPrefilling)
     avoid_.push_back(worker == attempt_.placement.prefill ? attempt_.placement.decode
                                                           : attempt_.placement.prefill);
   return requeue(false);

@@ -107,7 +107,7 @@ class RequestFlow {
   AttemptHead head() const;
   FlowVerdict accept(GeneratedToken token);
   FlowVerdict finish(bool told_last);  // whether a worker said that the token was the last
-  FlowVerdict failed_at(WorkerId worker, const Error& fault);
+  FlowVerdict failed_at(WorkerId worker, const Error& fault, bool transfer = false);
   void transferred();
   void leave_last_pushes();
   FlowVerdict requeue(bool turned_away);

@@ -145,6 +145,23 @@ TEST_F(PutAsideDispatch, WhatTheDecodeWorkerSaysOfATransferCountsToo) {
   }
 }
 
+// The last pushes fail after the first token is out, and the prefill worker alone says so.
+TEST_F(PutAsideDispatch, AStreamWhoseTransferFailedIsNotSentToTheSameDecodeWorker) {
+  const auto start = [&] {
+    bench_.submit(8, 1);
+    const SentFrame reserve = bench_.take(Sent::kReserve);
+    bench_.reserved(reserve);
+    const SentFrame prefill = bench_.take(Sent::kPrefill);
+    bench_.first_token(prefill, 50);
+    return std::pair(reserve, prefill);
+  };
+  start();
+  const auto [reserve, prefill] = start();
+  start();  // the other decode worker has two now, so this one is the less loaded
+  bench_.ended(prefill, ErrorCode::kUnavailable, true);
+  EXPECT_NE(bench_.take(Sent::kReserve).to, reserve.to);
+}
+
 // A prefill worker at the end of its grace period, a full engine, a lease of another length: all of them end
 // requests with codes that failing pushes have too.
 TEST_F(PutAsideDispatch, FaultsOfThePrefillWorkerAloneSayNothingOfItsPeers) {
