@@ -1,7 +1,7 @@
 // The warps that keep the rings full: the planner; the producer of weights, which waits for a free stage and,
 // with kInFlight stages under way, for the oldest of them to be full, inputs and all; and the producer of
-// inputs, which before a down task waits for the gate-up tasks that make them. By then the task's first stages
-// of weights are on their way.
+// inputs, which before a down task waits for the gate-up tasks that make them. By then the task's first
+// stages of weights are on their way.
 #pragma once
 
 #include "kernels/cuda/experts_pipeline.cuh"
