@@ -17,6 +17,14 @@ class HttpHalfCloseTest : public HttpFixture {
     client.send("GET /s " + version + "\r\n\r\n");
     ASSERT_TRUE(thread_eventually([&] { return held_ != nullptr; }));
   }
+  void begin_events(RawClient& client) {
+    ask(client);
+    thread_.on_loop([&] {
+      held_->begin_stream(200, "text/event-stream");
+      held_->write("data: 1\n\n");
+    });
+    client.read_until("data: 1\n\n");
+  }
   void TearDown() override {
     thread_.on_loop([&] { held_.reset(); });
     HttpFixture::TearDown();
@@ -51,12 +59,7 @@ TEST_F(HttpHalfCloseTest, AnAnswerToComeIsStillGiven) {
 TEST_F(HttpHalfCloseTest, AStreamOfEventsGoesOn) {
   serve_held();
   RawClient client(port());
-  ask(client);
-  thread_.on_loop([&] {
-    held_->begin_stream(200, "text/event-stream");
-    held_->write("data: 1\n\n");
-  });
-  client.read_until("data: 1\n\n");
+  begin_events(client);
   client.shutdown_write();
   EXPECT_NE(client.read_until(":\n\n").find(":\n\n"), std::string::npos)
       << "a comment, which tells a closed client";
@@ -74,12 +77,7 @@ TEST_F(HttpHalfCloseTest, AStreamOfEventsGoesOn) {
 TEST_F(HttpHalfCloseTest, AClientThatClosesAStreamOfEventsIsFoundOut) {
   serve_held();
   RawClient client(port());
-  ask(client);
-  thread_.on_loop([&] {
-    held_->begin_stream(200, "text/event-stream");
-    held_->write("data: 1\n\n");
-  });
-  client.read_until("data: 1\n\n");
+  begin_events(client);
   client.close();
   EXPECT_TRUE(thread_eventually([&] { return gone_ == 1; }));
   EXPECT_TRUE(wait_for_connections(0));
