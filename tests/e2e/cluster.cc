@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -26,6 +27,16 @@ std::string new_log_folder() {
 
 std::string binary(const std::string& name) { return binary_path("bin/" + name); }
 
+// What an environment variable asks of workers: one value for all, or "PREFILL,DECODE".
+std::optional<std::string> of_role(const char* variable, const std::string& role) {
+  const char* chosen = std::getenv(variable);
+  if (chosen == nullptr) return std::nullopt;
+  const std::string values(chosen);
+  const auto comma = values.find(',');
+  if (comma == std::string::npos) return values;
+  return role == "prefill" ? values.substr(0, comma) : values.substr(comma + 1);
+}
+
 void append(std::vector<std::string>& argv, const std::vector<std::string>& more) {
   argv.insert(argv.end(), more.begin(), more.end());
 }
@@ -39,14 +50,7 @@ std::string backend() {
   return chosen == nullptr ? "cpu" : chosen;
 }
 
-std::string kv_path(const std::string& role) {
-  const char* chosen = std::getenv("LYNX_TEST_KV_PATH");
-  if (chosen == nullptr) return "auto";
-  const std::string paths(chosen);
-  const auto comma = paths.find(',');
-  if (comma == std::string::npos) return paths;
-  return role == "prefill" ? paths.substr(0, comma) : paths.substr(comma + 1);
-}
+std::string kv_path(const std::string& role) { return of_role("LYNX_TEST_KV_PATH", role).value_or("auto"); }
 
 int slowdown() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -65,23 +69,12 @@ Cluster::Cluster(const ClusterOptions& options) : log_folder_(new_log_folder()) 
 
   const auto worker = [&](const std::string& role, int index, const std::vector<std::string>& flags) {
     Worker w{role + "-" + std::to_string(index), binary("lynx-" + role), free_loopback_port(), {}, {}};
-    w.argv = {w.binary,
-              "--model.path",
-              model_folder(),
-              "--worker.name",
-              w.name,
-              "--http.port",
-              std::to_string(w.http_port),
-              "--routers",
-              "127.0.0.1:" + std::to_string(control),
-              "--ucx.transport",
-              options.transport,
-              "--threads",
-              "1",
-              "--backend",
-              backend(),
-              "--kv.path",
-              kv_path(role)};
+    if (const auto gpu = of_role("LYNX_TEST_GPUS", role))
+      w.argv = {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=" + *gpu};
+    append(w.argv, {w.binary, "--model.path", model_folder(), "--worker.name", w.name, "--http.port",
+                    std::to_string(w.http_port), "--routers", "127.0.0.1:" + std::to_string(control),
+                    "--ucx.transport", options.transport, "--threads", "1", "--backend", backend(),
+                    "--kv.path", kv_path(role)});
     append(w.argv, flags);
     return w;
   };

@@ -68,7 +68,8 @@ class Cluster {
 
 std::string model_folder();  // of the shipped model
 
-// What the workers compute on: $LYNX_TEST_BACKEND, else the CPU.
+// What the workers compute on: $LYNX_TEST_BACKEND, else the CPU; with cuda on GPU $LYNX_TEST_GPUS, one for
+// all or "PREFILL,DECODE", else the first.
 std::string backend();
 
 // How its KV gets to and from there (kv.path): $LYNX_TEST_KV_PATH, one for all or "PREFILL,DECODE"; else
