@@ -9,7 +9,8 @@
 namespace lynx {
 namespace {
 
-Error invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, "pool: " + message}; }
+// Begins with the option's name.
+Error invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message}; }
 
 std::uint32_t draw_log_normal(const LogNormal& lengths, std::mt19937_64& rng) {
   std::normal_distribution<double> normal;
@@ -142,18 +143,20 @@ std::uint32_t LengthTable::draw(double u) const {
 Result<Trace> draw_trace(const ClientPool& pool, const PoolOptions& options) {
   if (const Status status = check(pool, options); !status) return status.error();
   const double expected = expected_requests(pool, options);
-  if (expected <= 0) return invalid(pool.name + ": every client is idle in that time");
+  if (expected <= 0) return invalid("start, duration: every client of " + pool.name + " is idle then");
   if (options.rate == 0 && expected > 1e7) return invalid("duration: more than 1e7 requests");
   const double scale = options.rate > 0 ? options.rate * options.duration_s / expected : 1;
   if (requests_in_windows(pool, options) * scale > kMostDrawn)
-    return invalid(pool.name + ": rate x window: more than 3e7 requests in the windows of " +
-                   std::to_string(static_cast<long>(pool.window_s)) + " s that the time touches");
+    return invalid("rate: more than 3e7 requests in the windows of " +
+                   std::to_string(static_cast<long>(pool.window_s)) + " s of " + pool.name +
+                   " that the time touches");
 
   Trace trace{.name = pool.name, .format = "servegen", .sha256 = {}, .requests = {}, .rejected = {}};
   const Draw draw(pool, options, scale);
   for (std::size_t i = 0; i < pool.clients.size(); ++i) draw.add(i, trace);
   if (trace.requests.empty())
-    return invalid(pool.name + ": no request falls into that time at this rate and seed");
+    return invalid("duration, rate: no request of " + pool.name +
+                   " falls into that time at this rate and seed");
   std::ranges::stable_sort(trace.requests, {}, &TraceRequest::at);
   return trace;
 }

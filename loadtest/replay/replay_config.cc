@@ -15,6 +15,12 @@ T value_or_throw(const std::string& flag, Result<T> result) {
   return std::move(result).value();
 }
 
+// The error begins with the name of an option of that section.
+Trace trace_or_throw(const std::string& section, Result<Trace> trace) {
+  if (!trace) throw ConfigError("--" + section + "." + trace.error().message);
+  return std::move(trace).value();
+}
+
 void describe_lengths(ConfigFields& f, const std::string& which, LogNormal& lengths) {
   f.field(which + "-median", &lengths.median, "median " + which + " tokens of a request (log-normal)");
   f.field(which + "-sigma", &lengths.sigma, "standard deviation of their logarithm");
@@ -161,7 +167,7 @@ Trace ReplayConfig::draw_from_pool() const {
   options.output = synthetic.output;
   options.seed = seed;
   const ClientPool clients = value_or_throw("trace", read_client_pool(trace));
-  return value_or_throw("pool", draw_trace(clients, options));
+  return trace_or_throw("pool", draw_trace(clients, options));
 }
 
 Trace ReplayConfig::load_trace() const {
@@ -170,7 +176,7 @@ Trace ReplayConfig::load_trace() const {
   SyntheticOptions options = synthetic;
   options.gaps = value_or_throw("synthetic.gaps", parse_gap_shape(gaps));
   options.seed = seed;
-  return value_or_throw("synthetic", synthesize(options));
+  return trace_or_throw("synthetic", synthesize(options));
 }
 
 }  // namespace lynx

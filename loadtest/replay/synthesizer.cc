@@ -8,15 +8,16 @@
 namespace lynx {
 namespace {
 
-Error invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, "synthetic: " + message}; }
+// Begins with the option's name.
+Error invalid(const std::string& message) { return {ErrorCode::kInvalidArgument, message}; }
 
 // Written so that a NaN is out of every range.
 bool in_range(double value, double low, double high) { return value >= low && value <= high; }
 
 Status check_lengths(const LogNormal& lengths, const std::string& name) {
-  if (!in_range(lengths.median, 1, 1e6)) return invalid(name + " median: expected 1 to 1e6");
-  if (!in_range(lengths.sigma, 0, 5)) return invalid(name + " sigma: expected 0 to 5");
-  if (lengths.most < 1) return invalid(name + " most: expected at least 1");
+  if (!in_range(lengths.median, 1, 1e6)) return invalid(name + "-median: expected 1 to 1e6");
+  if (!in_range(lengths.sigma, 0, 5)) return invalid(name + "-sigma: expected 0 to 5");
+  if (lengths.most < 1) return invalid(name + "-most: expected at least 1");
   return {};
 }
 
@@ -99,7 +100,7 @@ double weibull_shape(double cv) {
 Result<GapShape> parse_gap_shape(const std::string& text) {
   if (text == "gamma") return GapShape::kGamma;
   if (text == "weibull") return GapShape::kWeibull;
-  return invalid("gaps: '" + text + "' is not one of gamma, weibull");
+  return invalid("'" + text + "' is not one of gamma, weibull");
 }
 
 GapSource::GapSource(GapShape shape, double cv) : shape_(shape) {
@@ -137,9 +138,7 @@ Result<Trace> synthesize(const SyntheticOptions& options) {
     trace.requests.push_back(std::move(request));
   }
   if (trace.requests.empty())
-    return invalid(
-        "no request falls into the duration at this rate and seed: raise --synthetic.duration or "
-        "--synthetic.rate");
+    return invalid("duration, rate: no request falls into the one at the other and this seed: raise them");
   return trace;
 }
 
