@@ -84,6 +84,33 @@ TEST(EngineCore, ChunksAndBatchMatesChangeNothing) {
   EXPECT_EQ(tokens_of(crowded.run(), 1), expected);
 }
 
+// The prompts of a burst are computed in as few steps as their tokens fill, and each as if it were alone.
+TEST(EngineCore, ShortPromptsShareTheChunkOfAStep) {
+  const auto prompt = [](SequenceId id) {
+    return std::vector<TokenId>{static_cast<TokenId>(id), 11, 22, 33, 44, static_cast<TokenId>(60 + id)};
+  };
+  EngineConfig config;
+  config.limits = {8, 16};
+  EngineBench burst(config, 128);
+  for (SequenceId id = 1; id <= 5; ++id)
+    burst.core.apply(AdmitSequence{burst.sequence(id, prompt(id), 4, static_cast<BlockId>(20 * id))});
+  const auto steps = burst.run();
+
+  std::vector<std::uint32_t> shared, rows;
+  for (const StepDone& step : steps) {
+    if (step.phase != Phase::kPrefill) continue;
+    shared.push_back(step.sequences);
+    rows.push_back(step.rows);
+  }
+  EXPECT_EQ(shared, (std::vector<std::uint32_t>{3, 3}));
+  EXPECT_EQ(rows, (std::vector<std::uint32_t>{16, 14}));
+  for (SequenceId id = 1; id <= 5; ++id) {
+    EngineBench alone;
+    alone.core.apply(AdmitSequence{alone.sequence(id, prompt(id), 4)});
+    EXPECT_EQ(tokens_of(steps, id), tokens_of(alone.run(), id)) << "prompt " << id;
+  }
+}
+
 TEST(EngineCore, ASequenceJoinsAtTheNextStepAndLeavesItsSlot) {
   FakeModelOptions endless;
   endless.eos = {};

@@ -56,6 +56,24 @@ TEST(BatchScheduler, PromptsTakeNoMoreSequencesThanTheBatch) {
   EXPECT_EQ(rows(scheduler.plan(kStart)), (Rows{{1, 3}, {2, 3}}));
 }
 
+// Each of the short ones arrives while the long one is under way, with the same time to its deadline.
+TEST(BatchScheduler, AStreamOfShortPromptsStarvesNoLongOne) {
+  BatchScheduler scheduler({8, 10});
+  scheduler.add(sequence(1, 25, 0, Phase::kPrefill, 50));
+  std::vector<std::uint32_t> of_the_long_one;
+  for (int second = 1; scheduler.find(1)->cached < 25; ++second) {
+    ASSERT_LE(second, 3);
+    scheduler.add(sequence(1 + static_cast<SequenceId>(second), 10, 0, Phase::kPrefill, 50 + second));
+    for (const auto& [s, n] : scheduler.plan(kStart + seconds(second)).slices) {
+      if (s->id == 1) of_the_long_one.push_back(n);
+      s->cached += n;
+      if (s->uncached() == 0) s->phase = Phase::kDecode;
+    }
+  }
+  EXPECT_EQ(of_the_long_one, (std::vector<std::uint32_t>{10, 10, 5}));
+  EXPECT_EQ(rows(scheduler.plan(kStart + seconds(4))), (Rows{{2, 5}, {3, 5}})) << "which the rest went to";
+}
+
 TEST(BatchScheduler, AStepHasOnePhase) {
   BatchScheduler scheduler({8, 10});
   scheduler.add(sequence(1, 5, 4, Phase::kDecode));
