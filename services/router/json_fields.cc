@@ -80,4 +80,11 @@ std::optional<ApiError> JsonFields::finish() {
   return error_;
 }
 
+std::optional<std::vector<TokenId>> token_ids(const nlohmann::json& value, std::size_t vocab) {
+  if (!value.is_array()) return std::nullopt;
+  for (const auto& item : value)
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() >= vocab) return std::nullopt;
+  return value.get<std::vector<TokenId>>();
+}
+
 }  // namespace lynx

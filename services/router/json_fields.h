@@ -10,7 +10,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/text/token.h"
 #include "services/router/api_error.h"
 
 namespace lynx {
@@ -51,5 +53,8 @@ class JsonFields {
   std::set<std::string> known_;
   std::optional<ApiError> error_;
 };
+
+// Those of a list of ids below vocab; nothing when it is anything else.
+std::optional<std::vector<TokenId>> token_ids(const nlohmann::json& value, std::size_t vocab);
 
 }  // namespace lynx

@@ -65,41 +65,6 @@ int WorkerHost::run() {
   std::_Exit(exit_code_);
 }
 
-TextEndpoint WorkerHost::pages() {
-  TextEndpoint out;
-  out.service = setup_.service;
-  out.metrics = [this] {
-    show_state();
-    return registry_.serialize();
-  };
-  out.started = [this] { return started(); };
-  out.ready = [this] { return ready(); };
-  out.json["/debug/kv"] = [this] { return ledger_.to_json(clock_.now()); };
-  return out;
-}
-
-void WorkerHost::show_state() {
-  metrics_.show_slots(setup_.max_batch);
-  metrics_.show_blocks(ledger_, role_.service ? role_.service->held_blocks() : 0);
-  if (role_.service == nullptr) return;
-  const wire::Load load = role_.service->load();
-  metrics_.show_sequences(load.running, load.waiting);
-  metrics_.show_transport(setup_.config.ucx.transport, role_.transport->transport_name());
-}
-
-Status WorkerHost::started() const {
-  if (role_.service == nullptr) return {ErrorCode::kUnavailable, "the model is being loaded"};
-  return {};
-}
-
-Status WorkerHost::ready() const {
-  if (draining_) return {ErrorCode::kUnavailable, "draining"};
-  if (Status status = started(); !status) return status;
-  if (links_->up() > 0) return {};
-  const std::string problem = links_->last_problem();
-  return {ErrorCode::kUnavailable, "no router is connected" + (problem.empty() ? "" : ": " + problem)};
-}
-
 EngineLoop::Wiring WorkerHost::engine_wiring() {
   EngineLoop::Wiring wiring;
   // The pool is large: its pages are touched on the engine's thread, while the probes are answered.
@@ -169,48 +134,6 @@ void WorkerHost::open(const ModelReady& model) {
       std::make_unique<RouterLinks>(loop_, ControlIdentity{setup_.service, cluster_secret(setup_.config)},
                                     setup_.config.router_addresses(), link_callbacks());
   heartbeat_ = loop_.every(setup_.config.heartbeat, [this] { beat(); });
-}
-
-RouterLinks::Callbacks WorkerHost::link_callbacks() {
-  RouterLinks::Callbacks out;
-  out.fill_register = [this](capnp::MallocMessageBuilder& message) { fill_register(message); };
-  out.on_frame = [this](LinkId link, proto::Frame::Reader frame) {
-    role_.service->on_frame(link, frame);
-    pump_->kick();
-  };
-  out.on_up = [this](LinkId) { beat(); };
-  out.on_down = [this](LinkId link, const Error&) { role_.service->on_link_down(link); };
-  return out;
-}
-
-void WorkerHost::fill_register(capnp::MallocMessageBuilder& message) const {
-  wire::Hardware hardware;
-  hardware.worker = name_;
-  hardware.incarnation = incarnation_;
-  hardware.role = setup_.role;
-  hardware.model_fingerprint = model_fingerprint_;
-  hardware.layout_fingerprint = setup_.layout.fingerprint();
-  hardware.model = setup_.config.served_model();
-  hardware.context_tokens = model_.context;
-  hardware.block_tokens = setup_.layout.block_tokens;
-  hardware.total_blocks = setup_.layout.blocks;
-  hardware.max_batch = setup_.max_batch;
-  if (setup_.role == proto::Role::DECODE) hardware.kv_address = role_.transport->address();
-  hardware.metrics_address = setup_.config.http_host + ":" + std::to_string(http_.port());
-  wire::write_register(message, hardware);
-}
-
-bool WorkerHost::send(LinkId link, capnp::MessageBuilder& message) {
-  return links_ && links_->send(link, message);
-}
-
-void WorkerHost::beat() {
-  wire::Load load = role_.service->load();
-  load.transport = role_.transport->transport_name();
-  load.experts = expert_meter_.since_last();
-  capnp::MallocMessageBuilder message;
-  wire::write_heartbeat(message, load);
-  links_->broadcast(message);
 }
 
 // Requests would end by their deadlines, one after the other, while the worker still said that it is ready.
