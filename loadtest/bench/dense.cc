@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "kernels/bench/device_roofline.h"
-#include "loadtest/bench/dense_layers.h"
+#include "loadtest/bench/dense_chain.h"
+#include "loadtest/bench/small_ops.h"
 #include "loadtest/bench/subcommands.h"
 
 namespace lynx {

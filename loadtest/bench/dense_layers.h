@@ -64,30 +64,4 @@ double decode_attention_us(const DenseShape& shape, const KvLayers& kv, std::uin
 double prefill_attention_us(const DenseShape& shape, const KvLayers& kv,
                             std::uint32_t rows);  // the last rows
 
-// Everything of a layer but routing and experts, one launch after the other: norm, qkv, rope and store,
-// attention, output projection, norm, router.
-class DenseChain {
- public:
-  DenseChain(const DenseShape& shape, const KvLayers& kv);
-  double us(std::uint32_t rows) const;
-  double bytes(std::uint32_t rows) const;  // of weights, and of the rows' KV
-
- private:
-  void layer(std::uint32_t index, std::uint32_t rows, cudaStream_t stream) const;
-
-  DenseShape shape_;
-  const KvLayers& kv_;
-  DeviceBlock<std::uint16_t> qkv_, o_, router_, normed_, attended_;
-  DeviceBlock<float> hidden_, qkv_out_, logits_, norms_, rope_;
-  DeviceBlock<std::byte> workspace_;
-};
-
-struct SmallOps {
-  double rms_norm, rope_store, embed;
-};
-SmallOps small_ops_us(const DenseShape& shape, const KvLayers& kv, std::uint32_t rows);
-
-double sample_us(std::uint32_t rows, std::uint32_t vocab, float temperature, float top_p,
-                 std::uint32_t top_k);
-
 }  // namespace lynx::cuda
