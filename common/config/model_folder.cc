@@ -14,4 +14,10 @@ void check_model_folder(const std::string& path) {
       "; it names a folder of this machine: models of a hub are not downloaded");
 }
 
+std::string served_model_name(const std::string& given, const std::string& path) {
+  if (!given.empty()) return given;
+  const std::filesystem::path folder(path);
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 }  // namespace lynx

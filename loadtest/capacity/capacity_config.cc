@@ -2,21 +2,9 @@
 
 #include <charconv>
 
+#include "common/config/field_checks.h"
+
 namespace lynx {
-namespace {
-
-template <typename T>
-T value_or_throw(const std::string& flag, Result<T> result) {
-  if (!result) throw ConfigError("--" + flag + ": " + result.error().message);
-  return std::move(result).value();
-}
-
-void check(bool fits, const std::string& flag, const std::string& wanted) {
-  if (!fits) throw ConfigError("--" + flag + ": " + wanted);
-}
-
-}  // namespace
-
 // A plan is about the lengths as they are; what exceeds the model's context is cut.
 CapacityConfig::CapacityConfig() {
   source.lengths = "clip";
@@ -88,18 +76,18 @@ ConfigFields CapacityConfig::fields() {
 Workload CapacityConfig::load_workload(std::string& trace_name) const {
   const Trace trace = source.load_trace();
   trace_name = trace.name;
-  return value_or_throw("trace",
+  return value_or_throw("--trace",
                         plan_workload(trace, source.workload_options(), {{.name = "all", .share = 1}}));
 }
 
-ModelShape CapacityConfig::load_model() const { return value_or_throw("model", find_model_shape(model)); }
+ModelShape CapacityConfig::load_model() const { return value_or_throw("--model", find_model_shape(model)); }
 
 CapacityGoal CapacityConfig::capacity_goal() const {
   CapacityGoal out = goal;
-  check(ttft.count() > 0, "ttft", "must be above 0");
-  check(tpot.count() > 0, "tpot", "must be above 0");
-  check(goal.attainment > 0 && goal.attainment <= 1, "attainment", "must be above 0 and at most 1");
-  check(goal.most_workers > 0 && goal.most_workers <= 4096, "most-workers", "must be from 1 to 4096");
+  check_field(ttft.count() > 0, "--ttft", "must be above 0");
+  check_field(tpot.count() > 0, "--tpot", "must be above 0");
+  check_field(goal.attainment > 0 && goal.attainment <= 1, "--attainment", "must be above 0 and at most 1");
+  check_field(goal.most_workers > 0 && goal.most_workers <= 4096, "--most-workers", "must be from 1 to 4096");
   out.ttft_s = std::chrono::duration<double>(ttft).count();
   out.tpot_s = std::chrono::duration<double>(tpot).count();
   return out;
@@ -111,10 +99,10 @@ std::vector<std::pair<std::string, UniqueExperts>> CapacityConfig::policies(cons
     for (const auto& [text, experts] : unique_experts) {
       double batch = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-      check(error == std::errc() && end == text.data() + text.size() && batch >= 1, "unique-experts",
-            "'" + text + "' is no batch of at least 1");
-      check(experts >= 1 && experts <= shape.experts, "unique-experts",
-            "experts must be from 1 to " + std::to_string(shape.experts));
+      check_field(error == std::errc() && end == text.data() + text.size() && batch >= 1, "--unique-experts",
+                  "'" + text + "' is no batch of at least 1");
+      check_field(experts >= 1 && experts <= shape.experts, "--unique-experts",
+                  "experts must be from 1 to " + std::to_string(shape.experts));
       points[batch] = experts;
     }
     return {{"as measured", UniqueExperts(shape, std::move(points))}};
@@ -123,13 +111,13 @@ std::vector<std::pair<std::string, UniqueExperts>> CapacityConfig::policies(cons
       exact{"exact", {shape, UniqueExperts::Policy::kExact}};
   if (policy == "lynx") return {lynx};
   if (policy == "exact") return {exact};
-  check(policy == "both", "policy", "'" + policy + "' is not one of lynx, exact, both");
+  check_field(policy == "both", "--policy", "'" + policy + "' is not one of lynx, exact, both");
   return {lynx, exact};
 }
 
 std::optional<MeasuredCost> CapacityConfig::take_measured(const ModelShape& shape) {
   if (measured.empty()) return std::nullopt;
-  const MeasuredCost out = value_or_throw("cost.measured", read_measured_cost(measured, shape));
+  const MeasuredCost out = value_or_throw("--cost.measured", read_measured_cost(measured, shape));
   apply(out, shape, gpu, cost);
   return out;
 }
@@ -137,28 +125,28 @@ std::optional<MeasuredCost> CapacityConfig::take_measured(const ModelShape& shap
 void CapacityConfig::check_costs() const {
   const auto positive = [](double value) { return value > 0 && value < 1e18; };
   const auto share = [](double value) { return value > 0 && value <= 1; };
-  check(positive(gpu.memory_bytes), "gpu.memory", "must be above 0");
-  check(positive(gpu.bytes_per_second), "gpu.bandwidth", "must be above 0");
-  check(positive(gpu.flops), "gpu.flops", "must be above 0");
-  check(positive(gpu.link_bytes_per_second), "gpu.link", "must be above 0");
-  check(cost.gpus >= 1 && cost.gpus <= 64, "cost.gpus", "must be from 1 to 64");
-  check(share(cost.read_efficiency), "cost.read-efficiency", "must be above 0 and at most 1");
-  check(share(cost.prefill_efficiency), "cost.prefill-efficiency", "must be above 0 and at most 1");
-  check(share(cost.memory_share), "cost.memory-share", "must be above 0 and at most 1");
-  check(cost.max_batch >= 1 && cost.max_batch <= 4096, "cost.max-batch", "must be from 1 to 4096");
-  check(cost.step_overhead_s >= 0 && cost.step_overhead_s < 10, "cost.step-overhead",
-        "must be from 0 to 10 s");
-  check(cost.layer_overhead_s >= 0 && cost.layer_overhead_s < 1, "cost.layer-overhead",
-        "must be from 0 to 1 s");
-  check(cost.expert_bandwidth >= 0 && cost.expert_bandwidth < 1e18, "cost.expert-bandwidth",
-        "must be at least 0");
-  check(cost.prefill_overhead_s >= 0 && cost.prefill_overhead_s < 10, "cost.prefill-overhead",
-        "must be from 0 to 10 s");
-  check(cost.prefill_chunk >= 1 && cost.prefill_chunk <= 1'000'000, "cost.prefill-chunk",
-        "must be from 1 to 1000000");
-  check(cost.prefill_layer_s >= 0 && cost.prefill_layer_s < 1, "cost.prefill-layer-overhead",
-        "must be from 0 to 1 s");
-  check(cost.all_reduce_s >= 0 && cost.all_reduce_s < 1, "cost.all-reduce", "must be from 0 to 1 s");
+  check_field(positive(gpu.memory_bytes), "--gpu.memory", "must be above 0");
+  check_field(positive(gpu.bytes_per_second), "--gpu.bandwidth", "must be above 0");
+  check_field(positive(gpu.flops), "--gpu.flops", "must be above 0");
+  check_field(positive(gpu.link_bytes_per_second), "--gpu.link", "must be above 0");
+  check_field(cost.gpus >= 1 && cost.gpus <= 64, "--cost.gpus", "must be from 1 to 64");
+  check_field(share(cost.read_efficiency), "--cost.read-efficiency", "must be above 0 and at most 1");
+  check_field(share(cost.prefill_efficiency), "--cost.prefill-efficiency", "must be above 0 and at most 1");
+  check_field(share(cost.memory_share), "--cost.memory-share", "must be above 0 and at most 1");
+  check_field(cost.max_batch >= 1 && cost.max_batch <= 4096, "--cost.max-batch", "must be from 1 to 4096");
+  check_field(cost.step_overhead_s >= 0 && cost.step_overhead_s < 10, "--cost.step-overhead",
+              "must be from 0 to 10 s");
+  check_field(cost.layer_overhead_s >= 0 && cost.layer_overhead_s < 1, "--cost.layer-overhead",
+              "must be from 0 to 1 s");
+  check_field(cost.expert_bandwidth >= 0 && cost.expert_bandwidth < 1e18, "--cost.expert-bandwidth",
+              "must be at least 0");
+  check_field(cost.prefill_overhead_s >= 0 && cost.prefill_overhead_s < 10, "--cost.prefill-overhead",
+              "must be from 0 to 10 s");
+  check_field(cost.prefill_chunk >= 1 && cost.prefill_chunk <= 1'000'000, "--cost.prefill-chunk",
+              "must be from 1 to 1000000");
+  check_field(cost.prefill_layer_s >= 0 && cost.prefill_layer_s < 1, "--cost.prefill-layer-overhead",
+              "must be from 0 to 1 s");
+  check_field(cost.all_reduce_s >= 0 && cost.all_reduce_s < 1, "--cost.all-reduce", "must be from 0 to 1 s");
 }
 
 }  // namespace lynx

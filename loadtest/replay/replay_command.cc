@@ -1,11 +1,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 
+#include "common/core/read_file.h"
 #include "common/text/tokenizer.h"
 #include "loadtest/replay/commands.h"
 #include "loadtest/replay/html_report.h"
@@ -15,12 +14,6 @@
 
 namespace lynx {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw ConfigError(path + ": cannot be opened");
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -67,15 +60,27 @@ ReplayPlan make_plan(const ReplayConfig& config, const Trace& trace) {
   return plan;
 }
 
+// What is wrong with a file is told with the option that names it.
+template <typename Read>
+auto read_of(const std::string& option, Read read) {
+  try {
+    return read();
+  } catch (const std::exception& e) {
+    throw ConfigError(option + ": " + e.what());
+  }
+}
+
 PromptWriter make_writer(const ReplayConfig& config) {
-  const Tokenizer tokenizer = Tokenizer::from_file(config.tokenizer);
+  const Tokenizer tokenizer = read_of("--tokenizer", [&] { return Tokenizer::from_file(config.tokenizer); });
   const auto count = [&](std::string_view text) {
     return tokenizer.encode(text, /*allow_special=*/false).size();
   };
   if (!config.topics.empty() && !config.text.empty()) throw ConfigError("--topics: not together with --text");
-  if (!config.topics.empty()) return {read_topics(config.topics), config.topic_tokens, count};
-  const std::string own = config.text.empty() ? "" : read_file(config.text);
-  return {config.text.empty() ? default_passages() : std::string_view(own), count};
+  if (!config.topics.empty())
+    return {read_of("--topics", [&] { return read_topics(config.topics); }), config.topic_tokens, count};
+  if (config.text.empty()) return {default_passages(), count};
+  const std::string own = read_of("--text", [&] { return read_file(config.text); });
+  return {std::string_view(own), count};
 }
 
 void announce(std::FILE* to, const ReplayPlan& plan) {

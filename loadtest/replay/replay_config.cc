@@ -4,16 +4,11 @@
 
 #include <filesystem>
 
+#include "common/config/field_checks.h"
 #include "loadtest/replay/trace_reader.h"
 
 namespace lynx {
 namespace {
-
-template <typename T>
-T value_or_throw(const std::string& flag, Result<T> result) {
-  if (!result) throw ConfigError("--" + flag + ": " + result.error().message);
-  return std::move(result).value();
-}
 
 // The error begins with the name of an option of that section.
 Trace trace_or_throw(const std::string& section, Result<Trace> trace) {
@@ -101,10 +96,10 @@ std::vector<ReplayConfig::Side> ReplayConfig::sides() const {
   if (names.size() != 2 || names[0].empty() || names[1].empty() || names[0] == names[1])
     throw ConfigError("--names: expected two different names");
   std::vector<Side> out{
-      {names[0], value_or_throw("target", parse_endpoint(target)), endpoints("metrics", metrics)}};
+      {names[0], value_or_throw("--target", parse_endpoint(target)), endpoints("--metrics", metrics)}};
   if (!against.empty())
-    out.push_back({names[1], value_or_throw("against", parse_endpoint(against)),
-                   endpoints("against-metrics", against_metrics)});
+    out.push_back({names[1], value_or_throw("--against", parse_endpoint(against)),
+                   endpoints("--against-metrics", against_metrics)});
   return out;
 }
 
@@ -124,7 +119,7 @@ std::vector<SloTarget> ReplayConfig::slo_targets() const {
   // The default mix is that of the default classes; other classes without a mix share evenly.
   const ReplayConfig defaults;
   const bool even = mix == defaults.mix && slo != defaults.slo;
-  return value_or_throw("slo", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
+  return value_or_throw("--slo", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
 }
 
 // "out.json", "A" -> "out.A.json".
@@ -152,12 +147,12 @@ WorkloadOptions ReplayConfig::workload_options() const {
   if (context == 1) throw ConfigError("--context: a request has at least 2 tokens; 0 = no limit");
   WorkloadOptions out{.speedup = speedup,
                       .spread_within_tick = spread_within_tick,
-                      .lengths = value_or_throw("lengths", parse_length_mode(lengths)),
+                      .lengths = value_or_throw("--lengths", parse_length_mode(lengths)),
                       .context = context,
                       .max_output_tokens = max_output_tokens,
                       .max_requests = max_requests,
                       .seed = seed};
-  if (!slice.empty()) out.slice = value_or_throw("slice", parse_slice(slice));
+  if (!slice.empty()) out.slice = value_or_throw("--slice", parse_slice(slice));
   return out;
 }
 
@@ -166,15 +161,15 @@ Trace ReplayConfig::draw_from_pool() const {
   options.input = synthetic.input;
   options.output = synthetic.output;
   options.seed = seed;
-  const ClientPool clients = value_or_throw("trace", read_client_pool(trace));
+  const ClientPool clients = value_or_throw("--trace", read_client_pool(trace));
   return trace_or_throw("pool", draw_trace(clients, options));
 }
 
 Trace ReplayConfig::load_trace() const {
   if (std::filesystem::is_directory(trace)) return draw_from_pool();
-  if (!trace.empty()) return value_or_throw("trace", read_trace_file(trace, format));
+  if (!trace.empty()) return value_or_throw("--trace", read_trace_file(trace, format));
   SyntheticOptions options = synthetic;
-  options.gaps = value_or_throw("synthetic.gaps", parse_gap_shape(gaps));
+  options.gaps = value_or_throw("--synthetic.gaps", parse_gap_shape(gaps));
   options.seed = seed;
   return trace_or_throw("synthetic", synthesize(options));
 }

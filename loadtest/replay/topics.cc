@@ -1,17 +1,17 @@
 #include "loadtest/replay/topics.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "common/core/read_file.h"
 
 namespace lynx {
 
 Topics read_topics(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw std::runtime_error(path + ": cannot be opened");
+  const std::string text = read_file(path);
   nlohmann::ordered_json json;
   try {
-    json = nlohmann::ordered_json::parse(in);
+    json = nlohmann::ordered_json::parse(text);
   } catch (const nlohmann::json::exception& e) {
     throw std::runtime_error(path + ": " + e.what());
   }

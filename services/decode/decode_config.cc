@@ -1,14 +1,8 @@
 #include "services/decode/decode_config.h"
 
+#include "common/config/field_checks.h"
+
 namespace lynx {
-namespace {
-
-void check(bool fits, const std::string& field, const std::string& wanted) {
-  if (!fits) throw ConfigError(field + ": " + wanted);
-}
-
-}  // namespace
-
 void DecodeConfig::describe(ConfigFields& f) {
   worker.describe(f);
   f.section("");
@@ -34,16 +28,16 @@ void DecodeConfig::describe(ConfigFields& f) {
 
 void DecodeConfig::validate() const {
   worker.validate();
-  check(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
-  check(lease_timeout.count() > 0, "lease_timeout", "must be above 0");
+  check_field(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
+  check_field(lease_timeout.count() > 0, "lease_timeout", "must be above 0");
   const auto kind = parse_policy_kind(policy);
-  check(kind.ok(), "lynx.policy", kind.ok() ? "" : kind.error().message);
-  check(!is_of_the_laboratory(*kind), "lynx.policy", "'" + policy + "' is a policy of lynx-lab alone");
-  check(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
-  check(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
-  check(keep > 0, "lynx.keep", "must be above 0");
-  check(energy > 0 && energy <= kMaxEnergy, "lynx.energy", "must be above 0, up to 64");
-  check(drift_limit > 0 && drift_limit <= 100, "lynx.drift_limit", "must be above 0, up to 100");
+  check_field(kind.ok(), "lynx.policy", kind.ok() ? "" : kind.error().message);
+  check_field(!is_of_the_laboratory(*kind), "lynx.policy", "'" + policy + "' is a policy of lynx-lab alone");
+  check_field(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
+  check_field(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
+  check_field(keep > 0, "lynx.keep", "must be above 0");
+  check_field(energy > 0 && energy <= kMaxEnergy, "lynx.energy", "must be above 0, up to 64");
+  check_field(drift_limit > 0 && drift_limit <= 100, "lynx.drift_limit", "must be above 0, up to 100");
 }
 
 RoutePolicy DecodeConfig::route_policy() const {

@@ -1,14 +1,8 @@
 #include "services/prefill/prefill_config.h"
 
+#include "common/config/field_checks.h"
+
 namespace lynx {
-namespace {
-
-void check(bool fits, const std::string& field, const std::string& wanted) {
-  if (!fits) throw ConfigError(field + ": " + wanted);
-}
-
-}  // namespace
-
 void PrefillConfig::describe(ConfigFields& f) {
   worker.describe(f);
   f.section("");
@@ -22,9 +16,9 @@ void PrefillConfig::describe(ConfigFields& f) {
 
 void PrefillConfig::validate() const {
   worker.validate();
-  check(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
-  check(chunk_tokens > 0 && chunk_tokens <= 65'536, "prefill.chunk_tokens", "must be from 1 to 65536");
-  check(settings.push_timeout.count() > 0, "prefill.push_timeout", "must be above 0");
+  check_field(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
+  check_field(chunk_tokens > 0 && chunk_tokens <= 65'536, "prefill.chunk_tokens", "must be from 1 to 65536");
+  check_field(settings.push_timeout.count() > 0, "prefill.push_timeout", "must be above 0");
 }
 
 }  // namespace lynx

@@ -1,21 +1,16 @@
 #include "services/router/router_config.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 
-#include "common/core/read_file.h"
+#include "common/config/field_checks.h"
+#include "common/config/model_folder.h"
+#include "common/config/shared_secret.h"
 #include "common/net/cors.h"
 
 namespace lynx {
 namespace {
 
-constexpr const char* kSecretVariable = "LYNX_CLUSTER_SECRET";
 constexpr std::size_t kShortestSecret = 16;  // beyond loopback
-
-void check(bool fits, const std::string& field, const std::string& wanted) {
-  if (!fits) throw ConfigError(field + ": " + wanted);
-}
 
 void check_class(const SloClass& slo_class, std::uint32_t max_choices) {
   const std::string at = "slo." + slo_class.name + ".";
@@ -23,8 +18,9 @@ void check_class(const SloClass& slo_class, std::uint32_t max_choices) {
                                     {"tpot", slo_class.tpot},
                                     {"deadline", slo_class.deadline},
                                     {"queue_timeout", slo_class.queue_timeout}})
-    check(value.count() > 0, at + name, "must be above 0");
-  check(slo_class.queue_limit >= max_choices, at + "queue_limit", "must be at least limits.max_choices");
+    check_field(value.count() > 0, at + name, "must be above 0");
+  check_field(slo_class.queue_limit >= max_choices, at + "queue_limit",
+              "must be at least limits.max_choices");
 }
 
 }  // namespace
@@ -82,38 +78,34 @@ void RouterConfig::describe(ConfigFields& f) {
 }
 
 void RouterConfig::validate() const {
-  check(!model_path.empty(), "model.path", "is needed");
-  check(http_max_body_bytes > 0, "http.max_body_bytes", "must be above 0");
-  check(http_max_connections > 0, "http.max_connections", "must be above 0");
-  check(live_page == "auto" || live_page == "on" || live_page == "off", "http.live_page",
-        "'" + live_page + "' is not one of auto, on, off");
+  check_field(!model_path.empty(), "model.path", "is needed");
+  check_field(http_max_body_bytes > 0, "http.max_body_bytes", "must be above 0");
+  check_field(http_max_connections > 0, "http.max_connections", "must be above 0");
+  check_field(live_page == "auto" || live_page == "on" || live_page == "off", "http.live_page",
+              "'" + live_page + "' is not one of auto, on, off");
   for (const std::string& origin : cors_origins)
-    check(
+    check_field(
         is_cors_origin(origin), "http.cors_origins",
         "'" + origin + "' is neither * nor an origin such as https://chat.example or http://localhost:3000");
-  check(tls_certificate_file.empty() == tls_key_file.empty(), "http.tls_key_file",
-        "the certificate and its key go together");
-  check(find_routing_policy(policy) != nullptr, "routing.policy",
-        "'" + policy + "' is not one of round_robin, least_loaded, expert_affinity");
-  check(prefill_slots > 0, "routing.prefill_slots", "must be above 0");
-  check(decode_overcommit >= 1 && decode_overcommit <= 16, "routing.decode_overcommit",
-        "must be from 1 to 16");
-  check(reserve_timeout.count() > 0, "routing.reserve_timeout", "must be above 0");
-  check(heartbeat_timeout.count() > 0, "control.heartbeat_timeout", "must be above 0");
-  check(prefix_cache_scope == "key" || prefix_cache_scope == "all", "prefix_cache.scope",
-        "'" + prefix_cache_scope + "' is not one of key, all");
-  check(default_max_tokens > 0, "limits.default_max_tokens", "must be above 0");
-  check(max_choices > 0 && max_choices <= 1024, "limits.max_choices", "must be from 1 to 1024");
+  check_field(tls_certificate_file.empty() == tls_key_file.empty(), "http.tls_key_file",
+              "the certificate and its key go together");
+  check_field(find_routing_policy(policy) != nullptr, "routing.policy",
+              "'" + policy + "' is not one of round_robin, least_loaded, expert_affinity");
+  check_field(prefill_slots > 0, "routing.prefill_slots", "must be above 0");
+  check_field(decode_overcommit >= 1 && decode_overcommit <= 16, "routing.decode_overcommit",
+              "must be from 1 to 16");
+  check_field(reserve_timeout.count() > 0, "routing.reserve_timeout", "must be above 0");
+  check_field(heartbeat_timeout.count() > 0, "control.heartbeat_timeout", "must be above 0");
+  check_field(prefix_cache_scope == "key" || prefix_cache_scope == "all", "prefix_cache.scope",
+              "'" + prefix_cache_scope + "' is not one of key, all");
+  check_field(default_max_tokens > 0, "limits.default_max_tokens", "must be above 0");
+  check_field(max_choices > 0 && max_choices <= 1024, "limits.max_choices", "must be from 1 to 1024");
   for (const auto& slo_class : slo_classes) check_class(slo_class, max_choices);
-  check(default_slo_index() < slo_classes.size(), "slo.default_class",
-        "'" + default_slo_class + "' is not a class");
+  check_field(default_slo_index() < slo_classes.size(), "slo.default_class",
+              "'" + default_slo_class + "' is not a class");
 }
 
-std::string RouterConfig::served_model() const {
-  if (!model_name.empty()) return model_name;
-  const std::filesystem::path path(model_path);
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
+std::string RouterConfig::served_model() const { return served_model_name(model_name, model_path); }
 
 std::size_t RouterConfig::default_slo_index() const {
   const auto at = std::find_if(slo_classes.begin(), slo_classes.end(),
@@ -148,28 +140,17 @@ bool is_loopback(const std::string& host) {
 }
 
 std::string cluster_secret(const RouterConfig& config) {
-  std::string secret;
-  if (!config.secret_file.empty()) {
-    try {
-      secret = read_file(config.secret_file);
-    } catch (const std::runtime_error& e) {
-      throw ConfigError(std::string("control.secret_file: ") + e.what());
-    }
-    while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-    check(!secret.empty(), "control.secret_file", "'" + config.secret_file + "' is empty");
-  } else if (const char* variable = std::getenv(kSecretVariable)) {
-    secret = variable;
-  }
-  check(!secret.empty() || is_loopback(config.control_host), "control.host",
-        "'" + config.control_host +
-            "' is open to other hosts: that needs a shared secret (control.secret_file or " +
-            kSecretVariable + ")");
+  const std::string secret = read_shared_secret(config.secret_file);
+  check_field(!secret.empty() || is_loopback(config.control_host), "control.host",
+              "'" + config.control_host +
+                  "' is open to other hosts: that needs a shared secret (control.secret_file or " +
+                  kSecretVariable + ")");
   // Whoever guesses it may read prompts and write KV.
-  check(secret.size() >= kShortestSecret || is_loopback(config.control_host),
-        config.secret_file.empty() ? kSecretVariable : "control.secret_file",
-        "a secret of " + std::to_string(secret.size()) + " characters is too short for '" +
-            config.control_host + "', which is open to other hosts: at least " +
-            std::to_string(kShortestSecret));
+  check_field(secret.size() >= kShortestSecret || is_loopback(config.control_host),
+              config.secret_file.empty() ? kSecretVariable : "control.secret_file",
+              "a secret of " + std::to_string(secret.size()) + " characters is too short for '" +
+                  config.control_host + "', which is open to other hosts: at least " +
+                  std::to_string(kShortestSecret));
   return secret;
 }
 

@@ -4,24 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
 
-#include "common/core/read_file.h"
+#include "common/config/field_checks.h"
+#include "common/config/model_folder.h"
 #include "common/core/worker_name.h"
 #include "services/engine/moe_transformer.h"
 
 namespace lynx {
-namespace {
-
-constexpr const char* kSecretVariable = "LYNX_CLUSTER_SECRET";
-
-void check(bool fits, const std::string& field, const std::string& wanted) {
-  if (!fits) throw ConfigError(field + ": " + wanted);
-}
-
-}  // namespace
-
 void WorkerConfig::describe(ConfigFields& f) {
   f.section("");
   f.field("log_level", &log_level, "trace, debug, info, warning, error or off");
@@ -53,22 +42,24 @@ void WorkerConfig::describe(ConfigFields& f) {
 }
 
 void WorkerConfig::validate() const {
-  check(!model_path.empty(), "model.path", "is needed");
-  check(threads <= 1024, "threads", "must be from 1 to 1024, or 0 for every core");
-  check(worker_name.empty() || is_worker_name(worker_name), "worker.name",
-        "must be 1 to 128 of A-Z a-z 0-9 . _ -");
-  check(backend == "auto" || backend == "cpu" || backend == "cuda", "backend",
-        "'" + backend + "' is not one of auto, cpu, cuda");
-  check(load_format == "auto" || load_format == "dummy", "model.load_format",
-        "'" + load_format + "' is not one of auto, dummy");
-  check(!routers.empty(), "routers", "name at least one");
+  check_field(!model_path.empty(), "model.path", "is needed");
+  check_field(threads <= 1024, "threads", "must be from 1 to 1024, or 0 for every core");
+  check_field(worker_name.empty() || is_worker_name(worker_name), "worker.name",
+              "must be 1 to 128 of A-Z a-z 0-9 . _ -");
+  check_field(backend == "auto" || backend == "cpu" || backend == "cuda", "backend",
+              "'" + backend + "' is not one of auto, cpu, cuda");
+  check_field(load_format == "auto" || load_format == "dummy", "model.load_format",
+              "'" + load_format + "' is not one of auto, dummy");
+  check_field(!routers.empty(), "routers", "name at least one");
   static_cast<void>(router_addresses());
-  check(heartbeat.count() > 0, "control.heartbeat", "must be above 0");
-  check(kv_blocks > 0 || kv_memory_mb > 0, "kv.memory_mb", "must be above 0 when kv.blocks is not given");
-  check(kv_block_tokens > 0 && kv_block_tokens <= 1024, "kv.block_tokens", "must be from 1 to 1024");
-  check(kv_dtype == "f32" || kv_dtype == "bf16", "kv.dtype", "'" + kv_dtype + "' is not one of f32, bf16");
-  check(kv_path == "auto" || kv_path == "device" || kv_path == "pinned", "kv.path",
-        "'" + kv_path + "' is not one of auto, device, pinned");
+  check_field(heartbeat.count() > 0, "control.heartbeat", "must be above 0");
+  check_field(kv_blocks > 0 || kv_memory_mb > 0, "kv.memory_mb",
+              "must be above 0 when kv.blocks is not given");
+  check_field(kv_block_tokens > 0 && kv_block_tokens <= 1024, "kv.block_tokens", "must be from 1 to 1024");
+  check_field(kv_dtype == "f32" || kv_dtype == "bf16", "kv.dtype",
+              "'" + kv_dtype + "' is not one of f32, bf16");
+  check_field(kv_path == "auto" || kv_path == "device" || kv_path == "pinned", "kv.path",
+              "'" + kv_path + "' is not one of auto, device, pinned");
   ucx.validate();
 }
 
@@ -79,11 +70,7 @@ std::string WorkerConfig::name() const {
   return std::string(host) + "-" + std::to_string(::getpid());
 }
 
-std::string WorkerConfig::served_model() const {
-  if (!model_name.empty()) return model_name;
-  const std::filesystem::path path(model_path);
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
+std::string WorkerConfig::served_model() const { return served_model_name(model_name, model_path); }
 
 std::vector<RouterAddress> WorkerConfig::router_addresses() const {
   std::vector<RouterAddress> out;
@@ -97,9 +84,9 @@ PageLayout WorkerConfig::layout(const ModelConfig& model) const {
   const std::uint64_t fitting = (kv_memory_mb << 20) / layout.pool_bytes();
   layout.blocks =
       kv_blocks > 0 ? kv_blocks : static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting, 1U << 30));
-  check(layout.blocks > 0, "kv.memory_mb",
-        "one block of this model takes " + std::to_string(layout.pool_bytes()) +
-            " bytes: " + std::to_string(kv_memory_mb) + " MiB hold none");
+  check_field(layout.blocks > 0, "kv.memory_mb",
+              "one block of this model takes " + std::to_string(layout.pool_bytes()) +
+                  " bytes: " + std::to_string(kv_memory_mb) + " MiB hold none");
   return layout;
 }
 
@@ -119,24 +106,8 @@ RouterAddress parse_router(const std::string& text) {
   } else {
     fits = fits && out.host.find(':') == std::string::npos;
   }
-  check(fits, "routers", "'" + text + "' is not host:port");
+  check_field(fits, "routers", "'" + text + "' is not host:port");
   return out;
-}
-
-std::string cluster_secret(const WorkerConfig& config) {
-  std::string secret;
-  if (config.secret_file.empty()) {
-    if (const char* variable = std::getenv(kSecretVariable)) secret = variable;
-    return secret;
-  }
-  try {
-    secret = read_file(config.secret_file);
-  } catch (const std::runtime_error& e) {
-    throw ConfigError(std::string("control.secret_file: ") + e.what());
-  }
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-  check(!secret.empty(), "control.secret_file", "'" + config.secret_file + "' is empty");
-  return secret;
 }
 
 }  // namespace lynx

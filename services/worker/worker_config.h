@@ -55,8 +55,4 @@ struct WorkerConfig {
 // "host:port" or "[v6 address]:port". Throws ConfigError naming the text.
 RouterAddress parse_router(const std::string& text);
 
-// The shared secret of the cluster, from the file or the environment; empty when neither is given. Throws
-// ConfigError when the file cannot be read or is empty.
-std::string cluster_secret(const WorkerConfig& config);
-
 }  // namespace lynx

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/config/shared_secret.h"
 #include "common/core/log.h"
 #include "common/core/random.h"
 
@@ -130,9 +131,9 @@ void WorkerHost::open(const ModelReady& model) {
     return stop(1);
   }
   pump_ = std::make_unique<TransportPump>(loop_, *role_.transport);
-  links_ =
-      std::make_unique<RouterLinks>(loop_, ControlIdentity{setup_.service, cluster_secret(setup_.config)},
-                                    setup_.config.router_addresses(), link_callbacks());
+  links_ = std::make_unique<RouterLinks>(
+      loop_, ControlIdentity{setup_.service, read_shared_secret(setup_.config.secret_file)},
+      setup_.config.router_addresses(), link_callbacks());
   heartbeat_ = loop_.every(setup_.config.heartbeat, [this] { beat(); });
 }
 

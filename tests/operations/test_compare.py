@@ -12,7 +12,7 @@ WRONG = [
     (["off", "lynx", "--warmup", "1s"], "unknown argument '--warmup', did you mean '--warm-up'?"),
     (["off", "lynx", "--target", "127.0.0.1:1"], "--target: At Most 1"),  # which the script gives
     (["lynx", "lynx"], "two different policies, not lynx twice"),
-    (["--placement", "least_loaded", "expert_affinity", "--topics", "nowhere.json"], "nowhere.json"),
+    (["--placement", "least_loaded", "expert_affinity", "--topics", "nowhere.json"], "--topics: nowhere.json: cannot be read"),
 ]
 
 

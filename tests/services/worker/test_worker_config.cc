@@ -1,9 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-
 #include "services/decode/decode_config.h"
 #include "services/prefill/prefill_config.h"
 #include "services/worker/memory_budget.h"
@@ -120,20 +116,6 @@ TEST(WorkerConfig, ThePoolComesFromBlocksOrMemory) {
   ModelConfig wide = tiny();
   wide.layers = 64;
   EXPECT_TRUE(error_of([&] { static_cast<void>(config.layout(wide)); }).starts_with("kv.memory_mb"));
-}
-
-TEST(ClusterSecret, ComesFromTheFileWithoutItsLineEnd) {
-  const std::string path = ::testing::TempDir() + "lynx-secret";
-  std::ofstream(path) << "hush\r\n";
-  WorkerConfig config;
-  config.secret_file = path;
-  EXPECT_EQ(cluster_secret(config), "hush");
-  std::ofstream(path, std::ios::trunc) << "\n";
-  EXPECT_TRUE(
-      error_of([&] { static_cast<void>(cluster_secret(config)); }).starts_with("control.secret_file"));
-  std::remove(path.c_str());
-  EXPECT_TRUE(
-      error_of([&] { static_cast<void>(cluster_secret(config)); }).starts_with("control.secret_file"));
 }
 
 TEST(MemoryBudget, APoolInDeviceMemoryTakesNoneOfTheHosts) {
