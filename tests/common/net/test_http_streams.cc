@@ -29,32 +29,37 @@ class HttpStreamTest : public HttpFixture {
   bool wait_for_requests(std::size_t count) {
     return thread_eventually([&] { return held_.size() == count; });
   }
+  // Sends a request and waits until its handler has been called.
+  bool ask(RawClient& client, const std::string& request = "GET /s HTTP/1.1\r\n\r\n") {
+    client.send(request);
+    return wait_for_requests(++asked_);
+  }
+  HttpResponder& responder() { return *held_.back().responder; }  // of the last request
   bool wait_for_gone(Held& held) {
     return thread_eventually([&] { return held.gone == 1 && !held.responder->connected(); });
   }
 
   std::list<Held> held_;  // of the loop's thread
+  std::size_t asked_ = 0;
 };
 
 TEST_F(HttpStreamTest, ChunksArriveAsWrittenAndTheConnectionLivesOn) {
   serve_held();
   RawClient client(port());
   for (int round = 1; round <= 2; ++round) {
-    client.send("GET /s HTTP/1.1\r\n\r\n");
-    ASSERT_TRUE(wait_for_requests(static_cast<std::size_t>(round)));
-    auto& responder = *held_.back().responder;
-    thread_.on_loop([&] { responder.begin_stream(200, "text/event-stream"); });
+    ASSERT_TRUE(ask(client));
+    thread_.on_loop([&] { responder().begin_stream(200, "text/event-stream"); });
     const std::string head = client.read_until("\r\n\r\n");
     EXPECT_EQ(
         head.find("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"),
         0u);
     EXPECT_NE(head.find("Cache-Control: no-cache\r\n"), std::string::npos);
-    thread_.on_loop([&] { responder.write("data: one\n\n"); });
+    thread_.on_loop([&] { responder().write("data: one\n\n"); });
     EXPECT_EQ(client.read_until("one\n\n\r\n"), "b\r\ndata: one\n\n\r\n") << "before the stream ends";
     thread_.on_loop([&] {
-      responder.write("");
-      responder.write(std::string(300, 'x'));
-      responder.finish();
+      responder().write("");
+      responder().write(std::string(300, 'x'));
+      responder().finish();
     });
     EXPECT_EQ(client.read_until("0\r\n\r\n"), "12c\r\n" + std::string(300, 'x') + "\r\n0\r\n\r\n");
   }
@@ -64,13 +69,12 @@ TEST_F(HttpStreamTest, ChunksArriveAsWrittenAndTheConnectionLivesOn) {
 TEST_F(HttpStreamTest, Http10StreamsUntilTheConnectionEnds) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(client, "GET /s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
   thread_.on_loop([&] {
-    held_.back().responder->begin_stream(200, "text/plain");
-    held_.back().responder->write("abc");
-    held_.back().responder->write("def");
-    held_.back().responder->finish();
+    responder().begin_stream(200, "text/plain");
+    responder().write("abc");
+    responder().write("def");
+    responder().finish();
   });
   const std::string all = client.read_to_end();
   EXPECT_EQ(all.find("Transfer-Encoding"), std::string::npos);
@@ -80,11 +84,10 @@ TEST_F(HttpStreamTest, Http10StreamsUntilTheConnectionEnds) {
 TEST_F(HttpStreamTest, AStreamDroppedByItsHandlerIsCutWithoutItsLastChunk) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(client));
   thread_.on_loop([&] {
-    held_.back().responder->begin_stream(200, "text/plain");
-    held_.back().responder->write("abc");
+    responder().begin_stream(200, "text/plain");
+    responder().write("abc");
     held_.clear();
   });
   const std::string all = client.read_to_end();
@@ -96,8 +99,7 @@ TEST_F(HttpStreamTest, ADisconnectIsSeenBeforeAnyAnswer) {
   serve_held();
   for (const bool reset : {false, true}) {
     RawClient client(port());
-    client.send("GET /s HTTP/1.1\r\n\r\n");
-    ASSERT_TRUE(wait_for_requests(reset ? 2 : 1));
+    ASSERT_TRUE(ask(client));
     const auto left = std::chrono::steady_clock::now();
     reset ? client.reset() : client.close();
     EXPECT_TRUE(wait_for_gone(held_.back()));
@@ -109,19 +111,18 @@ TEST_F(HttpStreamTest, ADisconnectIsSeenBeforeAnyAnswer) {
 TEST_F(HttpStreamTest, ADisconnectIsSeenInTheMiddleOfAStream) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(client));
   thread_.on_loop([&] {
-    held_.back().responder->begin_stream(200, "text/plain");
-    held_.back().responder->write("abc");
+    responder().begin_stream(200, "text/plain");
+    responder().write("abc");
   });
   client.read_until("abc");
   client.close();
   EXPECT_TRUE(wait_for_gone(held_.back()));
   thread_.on_loop([&] {  // as late as it likes: nothing happens
-    held_.back().responder->write("more");
-    held_.back().responder->finish();
-    held_.back().responder->respond({});
+    responder().write("more");
+    responder().finish();
+    responder().respond({});
   });
   EXPECT_EQ(held_.back().gone, 1);
 }
@@ -129,9 +130,8 @@ TEST_F(HttpStreamTest, ADisconnectIsSeenInTheMiddleOfAStream) {
 TEST_F(HttpStreamTest, ADisconnectAfterTheAnswerIsNobodysBusiness) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
-  thread_.on_loop([&] { held_.back().responder->respond({200, "text/plain", "x", {}}); });
+  ASSERT_TRUE(ask(client));
+  thread_.on_loop([&] { responder().respond({200, "text/plain", "x", {}}); });
   client.read_response();
   client.close();
   EXPECT_TRUE(wait_for_connections(0));
@@ -160,13 +160,12 @@ TEST_F(HttpStreamTest, ASlowReaderIsClosedWhenTooMuchPilesUp) {
   config.max_write_buffer_bytes = 256 << 10;
   serve_held(config);
   RawClient slow(port(), 4096);
-  slow.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(slow));
   std::size_t accepted = 0;
-  thread_.on_loop([&] { held_.back().responder->begin_stream(200, "text/plain"); });
+  thread_.on_loop([&] { responder().begin_stream(200, "text/plain"); });
   EXPECT_TRUE(thread_eventually([&] {
-    if (!held_.back().responder->connected()) return true;
-    held_.back().responder->write(std::string(64 << 10, 'x'));
+    if (!responder().connected()) return true;
+    responder().write(std::string(64 << 10, 'x'));
     accepted += 64 << 10;
     EXPECT_EQ(held_.back().gone, 0) << "never inside write()";
     return false;
@@ -180,12 +179,11 @@ TEST_F(HttpStreamTest, AFastReaderMayBeGivenMoreThanTheLimitInOneTurn) {
   config.max_write_buffer_bytes = 1 << 10;
   serve_held(config);
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\nConnection: close\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(client, "GET /s HTTP/1.1\r\nConnection: close\r\n\r\n"));
   thread_.on_loop([&] {
-    held_.back().responder->begin_stream(200, "text/plain");
-    for (int i = 0; i < 64; ++i) held_.back().responder->write(std::string(1 << 10, 'x'));
-    held_.back().responder->finish();
+    responder().begin_stream(200, "text/plain");
+    for (int i = 0; i < 64; ++i) responder().write(std::string(1 << 10, 'x'));
+    responder().finish();
   });
   EXPECT_GT(client.read_to_end().size(), 64u << 10);
 }
@@ -195,22 +193,16 @@ TEST_F(HttpStreamTest, AReaderThatStopsIsClosedAtTheWriteTimeout) {
   config.write_timeout = milliseconds(60);
   serve_held(config);
   RawClient stuck(port(), 4096);
-  stuck.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
-  thread_.on_loop([&] {
-    held_.back().responder->respond({200, "text/plain", std::string(16 << 20, 'x'), {}});
-  });
+  ASSERT_TRUE(ask(stuck));
+  thread_.on_loop([&] { responder().respond({200, "text/plain", std::string(16 << 20, 'x'), {}}); });
   EXPECT_TRUE(wait_for_connections(0));
 }
 
 TEST_F(HttpStreamTest, ALargeAnswerReachesAPatientReaderWhole) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
-  thread_.on_loop([&] {
-    held_.back().responder->respond({200, "text/plain", std::string(16 << 20, 'x'), {}});
-  });
+  ASSERT_TRUE(ask(client));
+  thread_.on_loop([&] { responder().respond({200, "text/plain", std::string(16 << 20, 'x'), {}}); });
   const std::string response = client.read_response();
   EXPECT_EQ(response.size() - response.find("\r\n\r\n") - 4, 16u << 20);
 }
@@ -243,13 +235,12 @@ TEST_F(HttpStreamTest, ManyStreamsSideBySide) {
 TEST_F(HttpStreamTest, RespondersMayOutliveTheServer) {
   serve_held();
   RawClient client(port());
-  client.send("GET /s HTTP/1.1\r\n\r\n");
-  ASSERT_TRUE(wait_for_requests(1));
+  ASSERT_TRUE(ask(client));
   thread_.on_loop([&] { server_.reset(); });
   EXPECT_TRUE(client.at_end());
   thread_.on_loop([&] {
-    EXPECT_FALSE(held_.back().responder->connected());
-    held_.back().responder->respond({});
+    EXPECT_FALSE(responder().connected());
+    responder().respond({});
     EXPECT_EQ(held_.back().gone, 0);
   });
 }
