@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -14,6 +12,7 @@
 #include "services/engine/kv_cache.h"
 #include "services/engine/moe_transformer.h"
 #include "tests/services/engine/golden_data.h"
+#include "tests/services/engine/row_closeness.h"
 #include "tests/support/paths.h"
 
 namespace lynx::testing {
@@ -122,20 +121,6 @@ class CudaModel : public ::testing::Test {
     return load_model(source_path("deploy/model"), options);
   }
 };
-
-inline double relative_error(const float* got, const float* want, std::size_t n) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    difference += std::pow(double{got[i]} - want[i], 2);
-    norm += std::pow(double{want[i]}, 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 inline std::vector<float> row(const StepResult& result, std::size_t r, std::size_t vocab) {
   const auto begin = result.logits.begin() + static_cast<std::ptrdiff_t>(r * vocab);

@@ -9,6 +9,7 @@
 #include "kernels/lynx/reference.h"
 #include "services/engine/engine_core.h"
 #include "services/engine/moe_transformer.h"
+#include "tests/services/engine/tiny_sequence.h"
 #include "tests/support/paths.h"
 
 namespace lynx {
@@ -87,7 +88,7 @@ class GuardedEngine : public ::testing::Test {
  protected:
   std::map<SequenceId, std::vector<TokenId>> run(const DriftLimits& drift) {
     PageLayout layout = page_layout(model_->config(), 0, 8, KvDtype::kF32);
-    layout.blocks = 8 * 8;
+    layout.blocks = 8 * testing::kTinyBlocks;
     KvCache cache(layout);
     registry_ = std::make_unique<MetricsRegistry>();
     EngineMetrics metrics(*registry_);
@@ -99,7 +100,7 @@ class GuardedEngine : public ::testing::Test {
                       if (auto* step = std::get_if<StepDone>(&event))
                         for (const auto& t : step->tokens) tokens[t.sequence].push_back(t.token.token);
                     });
-    for (std::uint32_t s = 0; s < 8; ++s) core.apply(AdmitSequence{sequence(s)});
+    for (std::uint32_t s = 0; s < 8; ++s) core.apply(AdmitSequence{testing::tiny_sequence(s, 50)});
     while (!core.idle()) core.step();
     return tokens;
   }
@@ -110,19 +111,6 @@ class GuardedEngine : public ::testing::Test {
   }
 
  private:
-  static Sequence sequence(std::uint32_t s) {
-    Sequence out;
-    out.id = s;
-    for (std::uint32_t i = 0; i < 6; ++i) out.tokens.push_back((s * 41 + i * 13) % 250 + 3);
-    out.prompt_tokens = 6;
-    for (BlockId b = 0; b < 8; ++b) out.blocks.push_back(s * 8 + b);
-    out.sampling.temperature = 0;
-    out.sampling.max_tokens = 50;
-    out.sampling.ignore_eos = true;
-    out.deadline = Clock::time_point::max();
-    return out;
-  }
-
   const std::unique_ptr<Model> model_ = load_model(source_path("tests/golden/tiny_gqa"));
   std::unique_ptr<MetricsRegistry> registry_;
 };

@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "services/engine/moe_transformer.h"
 #include "tests/services/engine/golden_data.h"
 #include "tests/services/engine/model_runner.h"
+#include "tests/services/engine/row_closeness.h"
 #include "tests/support/paths.h"
 
 namespace lynx::testing {
@@ -34,20 +33,6 @@ std::unique_ptr<Model> load(const Case& c, unsigned threads = 2) {
   ModelOptions options;
   options.backend = {"cpu", threads};
   return load_model(c.model, options);
-}
-
-double relative_error(const float* got, const float* want, std::size_t n) {
-  double difference = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    difference += std::pow(double{got[i]} - want[i], 2);
-    norm += std::pow(double{want[i]}, 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 class Golden : public ::testing::TestWithParam<Case> {};

@@ -5,6 +5,7 @@
 
 #include "services/engine/engine_core.h"
 #include "services/engine/moe_transformer.h"
+#include "tests/services/engine/tiny_sequence.h"
 #include "tests/support/paths.h"
 
 namespace lynx {
@@ -14,16 +15,8 @@ constexpr std::uint32_t kTokens = 12;
 constexpr std::uint32_t kSequences = 8;
 
 Sequence sequence(std::uint32_t s) {
-  Sequence out;
-  out.id = s;
-  for (std::uint32_t i = 0; i < 6; ++i) out.tokens.push_back((s * 41 + i * 13) % 250 + 3);
-  out.prompt_tokens = 6;
-  for (BlockId b = 0; b < 8; ++b) out.blocks.push_back(s * 8 + b);
-  out.sampling.temperature = 0;
-  out.sampling.max_tokens = kTokens;
-  out.sampling.ignore_eos = true;
+  Sequence out = testing::tiny_sequence(s, kTokens);
   out.sampling.receipt = true;
-  out.deadline = Clock::time_point::max();
   return out;
 }
 
@@ -38,7 +31,7 @@ class Receipts : public ::testing::Test {
 
   std::vector<Step> run(const std::vector<Sequence>& sequences, const RoutePolicy& policy) {
     PageLayout layout = page_layout(model_->config(), 0, 8, KvDtype::kF32);
-    layout.blocks = kSequences * 8;
+    layout.blocks = kSequences * testing::kTinyBlocks;
     KvCache cache(layout);
     MetricsRegistry registry;
     EngineMetrics metrics(registry);

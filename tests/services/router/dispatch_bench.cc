@@ -188,9 +188,12 @@ std::size_t DispatchBench::count(Sent kind) const {
                                                 [&](const SentFrame& frame) { return frame.kind == kind; }));
 }
 
-SentFrame DispatchBench::reach_prefill() {
-  reserved(take(Sent::kReserve));
-  return take(Sent::kPrefill);
+DispatchBench::Attempt DispatchBench::attempt() {
+  Attempt out;
+  out.reserve = take(Sent::kReserve);
+  reserved(out.reserve);
+  out.prefill = take(Sent::kPrefill);
+  return out;
 }
 
 bool DispatchBench::all_released() const {

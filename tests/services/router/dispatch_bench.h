@@ -84,7 +84,11 @@ class DispatchBench {
   // The last frame of a kind, taken out of the record; fails the test when there is none.
   SentFrame take(Sent kind);
   std::size_t count(Sent kind) const;
-  SentFrame reach_prefill();  // reserve -> reserved -> the Prefill frame
+  struct Attempt {
+    SentFrame reserve, prefill;
+  };
+  Attempt attempt();  // reserve -> reserved -> the Prefill frame
+  SentFrame reach_prefill() { return attempt().prefill; }
   // No load is reserved on any worker.
   bool all_released() const;
   double metric(const std::string& line) const;  // value of a line of /metrics, -1 when absent

@@ -56,9 +56,7 @@ TEST(Dispatcher, ALostDecodeWorkerCostsAPauseNotTheStream) {
   bench.add_pair();
   bench.add_worker(WorkerRole::kDecode, "d2");
   const auto sent = bench.submit(5);
-  const SentFrame reserve = bench.take(Sent::kReserve);
-  bench.reserved(reserve);
-  const SentFrame prefill = bench.take(Sent::kPrefill);
+  const auto [reserve, prefill] = bench.attempt();
   bench.first_token(prefill, 50);
   bench.handed_over(prefill);
   bench.token(reserve, 51, 1);
@@ -100,9 +98,7 @@ TEST(Dispatcher, APrefillWorkerLostInTheTransferMakesTheStreamResume) {
   DispatchBench bench;
   bench.add_pair();
   const auto sent = bench.submit(4);
-  const SentFrame reserve = bench.take(Sent::kReserve);
-  bench.reserved(reserve);
-  const SentFrame prefill = bench.take(Sent::kPrefill);
+  const auto [reserve, prefill] = bench.attempt();
   bench.first_token(prefill, 50);
   bench.add_worker(WorkerRole::kPrefill, "p2");
   bench.dispatcher.worker_down(prefill.to, "killed");
@@ -115,9 +111,7 @@ TEST(Dispatcher, APrefillWorkerLostAfterTheHandOverDoesNotMatter) {
   DispatchBench bench;
   bench.add_pair();
   const auto sent = bench.submit(3);
-  const SentFrame reserve = bench.take(Sent::kReserve);
-  bench.reserved(reserve);
-  const SentFrame prefill = bench.take(Sent::kPrefill);
+  const auto [reserve, prefill] = bench.attempt();
   bench.first_token(prefill, 50);
   bench.handed_over(prefill);
   bench.dispatcher.worker_down(prefill.to, "killed");
@@ -142,9 +136,7 @@ TEST(Dispatcher, AWorkerWithoutHeartbeatsLosesItsSequencesAndComesBack) {
   DispatchBench bench;
   bench.add_pair();
   const auto sent = bench.submit(8, 1);
-  const SentFrame reserve = bench.take(Sent::kReserve);
-  bench.reserved(reserve);
-  const SentFrame prefill = bench.take(Sent::kPrefill);
+  const auto [reserve, prefill] = bench.attempt();
   bench.first_token(prefill, 50);
   bench.handed_over(prefill);
   for (int i = 0; i < 32; ++i) {  // the decode worker is stopped; its link stays up

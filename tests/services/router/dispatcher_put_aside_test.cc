@@ -111,9 +111,7 @@ TEST_F(FullDispatch, WhatTheWorkerFailedWaitsForTheOtherButNotForEver) {
 
 TEST_F(FullDispatch, AStreamThatTheWorkerFailedGoesBackSooner) {
   const auto sent = bench_.submit(3, 1);
-  const SentFrame reserve = bench_.take(Sent::kReserve);
-  bench_.reserved(reserve);
-  const SentFrame prefill = bench_.take(Sent::kPrefill);
+  const auto [reserve, prefill] = bench_.attempt();
   bench_.first_token(prefill, 50);
   bench_.handed_over(prefill);
   bench_.token(reserve, 51, 1);
