@@ -1,18 +1,10 @@
 #include "loadtest/replay/html_report.h"
 
-#include <cstdio>
-
 #include "loadtest/replay/html_text.h"
 #include "loadtest/replay/svg_chart.h"
 
 namespace lynx {
 namespace {
-
-std::string number(double value, int digits) {
-  char out[48];
-  std::snprintf(out, sizeof out, "%.*f", digits, value);
-  return out;
-}
 
 std::string tile(const std::string& name, const std::string& value, const std::string& more) {
   return "<div class=\"tile\"><small>" + escape_html(name) + "</small><b>" + escape_html(value) +

@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include "loadtest/replay/html_report.h"
 #include "loadtest/replay/html_text.h"
 #include "loadtest/replay/svg_chart.h"
@@ -7,11 +5,6 @@
 namespace lynx {
 namespace {
 
-std::string number(double value, int digits = 1) {
-  char out[48];
-  std::snprintf(out, sizeof out, "%.*f", digits, value);
-  return out;
-}
 std::string percent(double share) { return number(100 * share) + " %"; }
 std::string count(std::size_t n) { return std::to_string(n); }
 

@@ -1,5 +1,7 @@
 #include "loadtest/replay/html_text.h"
 
+#include <cstdio>
+
 namespace lynx {
 
 std::string escape_html(const std::string& words) {
@@ -18,6 +20,12 @@ std::string escape_html(const std::string& words) {
     else
       out += c;
   }
+  return out;
+}
+
+std::string number(double value, int digits) {
+  char out[48];
+  std::snprintf(out, sizeof out, "%.*f", digits, value);
   return out;
 }
 

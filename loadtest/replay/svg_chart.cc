@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kWidth = 560, kHeight = 230, kLeft = 52, kRight = 10, kTop = 8, kBottom = 38;
 
-std::string fixed(double value) {
-  char out[32];
-  std::snprintf(out, sizeof out, "%.1f", value);
-  return out;
-}
-
 // Data to pixels.
 class Frame {
  public:
@@ -62,13 +56,13 @@ class Frame {
 };
 
 std::string text(double x, double y, const char* anchor, const std::string& words) {
-  return "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" +
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\">" +
          escape_html(words) + "</text>";
 }
 
 std::string line(const char* kind, double x1, double y1, double x2, double y2) {
-  return std::string("<line class=\"") + kind + "\" x1=\"" + fixed(x1) + "\" y1=\"" + fixed(y1) + "\" x2=\"" +
-         fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
+  return std::string("<line class=\"") + kind + "\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) +
+         "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) + "\"/>";
 }
 
 std::vector<double> decades(double low, double high) {
@@ -108,8 +102,8 @@ std::string path_of(const Curve& curve, const Frame& frame, bool log_x) {
       drawing = false;
       continue;
     }
-    const std::string x = fixed(frame.x(curve.x[i])), y = fixed(frame.y(curve.y[i]));
-    if (drawing && curve.stroke == Stroke::kSteps) path += "L" + x + " " + fixed(before);
+    const std::string x = number(frame.x(curve.x[i])), y = number(frame.y(curve.y[i]));
+    if (drawing && curve.stroke == Stroke::kSteps) path += "L" + x + " " + number(before);
     path += (drawing ? "L" : "M") + x + " " + y;
     // A single point between two gaps is still a point.
     if (!drawing && (i + 1 == curve.x.size() || !std::isfinite(curve.y[i + 1]))) path += "h1.5";
@@ -124,9 +118,9 @@ std::string bars_of(const Curve& curve, const Frame& frame) {
   std::string out = "<g class=\"bars s" + std::to_string(curve.colour) + "\">";
   for (std::size_t i = 0; i < curve.x.size(); ++i) {
     if (!(curve.y[i] > 0)) continue;
-    out += "<rect x=\"" + fixed(frame.x(curve.x[i])) + "\" y=\"" + fixed(frame.y(curve.y[i])) +
-           "\" width=\"" + fixed(std::max(0.5, width - 0.7)) + "\" height=\"" +
-           fixed(frame.y(0) - frame.y(curve.y[i])) + "\"/>";
+    out += "<rect x=\"" + number(frame.x(curve.x[i])) + "\" y=\"" + number(frame.y(curve.y[i])) +
+           "\" width=\"" + number(std::max(0.5, width - 0.7)) + "\" height=\"" +
+           number(frame.y(0) - frame.y(curve.y[i])) + "\"/>";
   }
   return out + "</g>";
 }
@@ -191,9 +185,9 @@ std::string svg_figure(const Chart& chart) {
   out += "<svg viewBox=\"0 0 " + compact(kWidth) + " " + compact(kHeight) + "\" role=\"img\" aria-label=\"" +
          escape_html(chart.title) + "\">";
   if (chart.shaded_until > 0)
-    out += "<rect class=\"apart\" x=\"" + fixed(kLeft) + "\" y=\"" + fixed(kTop) + "\" width=\"" +
-           fixed(frame.x(std::min(chart.shaded_until, frame.x_high())) - kLeft) + "\" height=\"" +
-           fixed(kHeight - kTop - kBottom) + "\"/>";
+    out += "<rect class=\"apart\" x=\"" + number(kLeft) + "\" y=\"" + number(kTop) + "\" width=\"" +
+           number(frame.x(std::min(chart.shaded_until, frame.x_high())) - kLeft) + "\" height=\"" +
+           number(kHeight - kTop - kBottom) + "\"/>";
   out += axes(chart, frame);
   for (const auto& [value, name] : chart.marks) {
     if (value > frame.y_high()) continue;

@@ -33,10 +33,11 @@ void DecodeService::on_link_down(LinkId link) {
 void DecodeService::reserve(LinkId link, proto::Reserve::Reader frame) {
   const WireId wire{link, frame.getRequest()};
   Result<wire::Request> in = wire::read_reserve(frame);
-  if (!in) return tell_ended(wire, in.error());
-  if (by_wire_.contains(wire)) return tell_ended(wire, {ErrorCode::kInternal, "the request id is in use"});
+  if (!in) return parts_.tell_ended(wire, in.error());
+  if (by_wire_.contains(wire))
+    return parts_.tell_ended(wire, {ErrorCode::kInternal, "the request id is in use"});
   if (const Status status = check_request(in->tokens, in->generated, in->sampling, parts_.model); !status)
-    return tell_ended(wire, status.error());
+    return parts_.tell_ended(wire, status.error());
   if (draining_) return busy(wire, "draining", 0);
   if (requests_.size() >= settings_.max_sequences) return busy(wire, "batch_full", 0);
   lease(wire, std::move(*in));
@@ -55,7 +56,7 @@ void DecodeService::lease(const WireId& wire, wire::Request&& in) {
   const Result<LeaseTicket> ticket =
       parts_.ledger.lease(id, prompt_blocks, total_blocks, std::min(deadline, now + settings_.lease_timeout));
   if (!ticket) {
-    if (ticket.error().code != ErrorCode::kBusy) return tell_ended(wire, ticket.error());
+    if (ticket.error().code != ErrorCode::kBusy) return parts_.tell_ended(wire, ticket.error());
     return busy(wire, "no_blocks", total_blocks - parts_.ledger.free_blocks());
   }
   const std::optional<LeaseView> view = parts_.ledger.find(ticket->id);
@@ -167,7 +168,8 @@ void DecodeService::send_tokens(const StepDone& step) {
 void DecodeService::engine_let_go(const SequenceEnded& end) {
   const auto found = requests_.find(end.sequence);
   if (found == requests_.end()) return;
-  if (!end.why && found->second.state == State::kRunning) tell_ended(found->second.wire, end.why.error());
+  if (!end.why && found->second.state == State::kRunning)
+    parts_.tell_ended(found->second.wire, end.why.error());
   forget(found);
 }
 
@@ -205,7 +207,7 @@ std::uint32_t DecodeService::held_blocks() const {
 
 void DecodeService::fail(Requests::iterator request, const Error& why, wire::FaultOf of) {
   if (request == requests_.end()) return;
-  if (request->second.state != State::kLeaving) tell_ended(request->second.wire, why, of);
+  if (request->second.state != State::kLeaving) parts_.tell_ended(request->second.wire, why, of);
   cancel(request);
 }
 
@@ -237,13 +239,6 @@ void DecodeService::busy(const WireId& wire, const std::string& reason, std::uin
   capnp::MallocMessageBuilder message;
   wire::write_busy(message, wire.request, retry_after(std::move(holders), {blocks_missing, step_seconds()}),
                    reason);
-  parts_.routers.send(wire.link, message);
-}
-
-void DecodeService::tell_ended(const WireId& wire, const Error& why, wire::FaultOf of) {
-  parts_.metrics.ended(why.code);
-  capnp::MallocMessageBuilder message;
-  wire::write_ended(message, wire.request, why, of);
   parts_.routers.send(wire.link, message);
 }
 

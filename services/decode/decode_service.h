@@ -75,7 +75,6 @@ class DecodeService final : public WorkerService, public KvSink {
   void cancel(Requests::iterator request);  // silently
   void forget(Requests::iterator request);  // its blocks are free from here on
   void busy(const WireId& wire, const std::string& reason, std::uint32_t blocks_missing);
-  void tell_ended(const WireId& wire, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
   double step_seconds() const { return cost_.predict(last_work_); }
 
   const DecodeSettings settings_;

@@ -52,9 +52,10 @@ void PrefillService::on_link_down(LinkId link) {
 void PrefillService::accept(LinkId link, proto::Prefill::Reader frame) {
   const WireId wire{link, frame.getRequest()};
   Result<wire::PrefillRequest> in = wire::read_prefill(frame);
-  if (!in) return tell_ended(wire, in.error());
-  if (by_wire_.contains(wire)) return tell_ended(wire, {ErrorCode::kInternal, "the request id is in use"});
-  if (const Status status = check(*in); !status) return tell_ended(wire, status.error());
+  if (!in) return parts_.tell_ended(wire, in.error());
+  if (by_wire_.contains(wire))
+    return parts_.tell_ended(wire, {ErrorCode::kInternal, "the request id is in use"});
+  if (const Status status = check(*in); !status) return parts_.tell_ended(wire, status.error());
   if (draining_) return busy(wire, "draining");
   if (queue_.size() >= settings_.queue_limit) return busy(wire, "queue_full");
 
@@ -155,7 +156,7 @@ std::uint32_t PrefillService::held_blocks() const {
 void PrefillService::fail(SequenceId id, const Error& why, wire::FaultOf of) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
-  if (!found->second.ended) tell_ended(found->second.wire, why, of);
+  if (!found->second.ended) parts_.tell_ended(found->second.wire, why, of);
   cancel(id);
 }
 
@@ -198,13 +199,6 @@ void PrefillService::busy(const WireId& wire, const std::string& reason) {
       std::chrono::duration<double>(per_token * static_cast<double>(tokens_waiting_)));
   capnp::MallocMessageBuilder message;
   wire::write_busy(message, wire.request, std::clamp(wait, kSoonestRetry, kLatestRetry), reason);
-  parts_.routers.send(wire.link, message);
-}
-
-void PrefillService::tell_ended(const WireId& wire, const Error& why, wire::FaultOf of) {
-  parts_.metrics.ended(why.code);
-  capnp::MallocMessageBuilder message;
-  wire::write_ended(message, wire.request, why, of);
   parts_.routers.send(wire.link, message);
 }
 

@@ -93,7 +93,6 @@ class PrefillService final : public WorkerService {
   void settle(SequenceId id);  // lets the request go if nothing holds it any more
   void tell_handed_over(const Request& request);
   void busy(const WireId& wire, const std::string& reason);
-  void tell_ended(const WireId& wire, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest);
 
   const PrefillSettings settings_;
   const WorkerParts parts_;

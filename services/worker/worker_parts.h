@@ -7,6 +7,7 @@
 #include "services/engine/kv_cache.h"
 #include "services/engine/model.h"
 #include "services/worker/router_port.h"
+#include "services/worker/wire.h"
 #include "services/worker/worker_metrics.h"
 #include "services/worker/worker_service.h"
 
@@ -20,6 +21,9 @@ struct WorkerParts {
   RouterPort& routers;
   WorkerMetrics& metrics;
   SubmitCommand submit;
+
+  // Counts the end of a request that failed, and tells its router.
+  void tell_ended(const WireId& wire, const Error& why, wire::FaultOf of = wire::FaultOf::kRequest) const;
 };
 
 }  // namespace lynx
