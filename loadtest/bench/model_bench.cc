@@ -104,6 +104,28 @@ double BenchBatch::prefill(std::uint32_t tokens, std::uint32_t chunk) {
   return seconds;
 }
 
+double BenchBatch::prefill_together(std::uint32_t tokens) {
+  std::mt19937 random(1);
+  std::vector<TokenId> prompts(tokens * blocks_.size());
+  for (TokenId& token : prompts) token = random() % model_.config().vocab;
+  std::vector<SequenceRows> sequences;
+  std::vector<std::uint32_t> last;
+  for (const std::vector<BlockId>& blocks : blocks_) {
+    const auto first = static_cast<std::uint32_t>(sequences.size()) * tokens;
+    sequences.push_back({first, tokens, context_, blocks});
+    last.push_back(first + tokens - 1);
+  }
+  const double seconds = forward({prompts, sequences, last, {}, {}});
+  const std::size_t vocab = model_.config().vocab;
+  for (std::size_t s = 0; s < blocks_.size(); ++s) {
+    const auto logits = result_.logits.begin() + static_cast<std::ptrdiff_t>(s * vocab);
+    next_[s] =
+        static_cast<TokenId>(std::max_element(logits, logits + static_cast<std::ptrdiff_t>(vocab)) - logits);
+  }
+  context_ += tokens;
+  return seconds;
+}
+
 double BenchBatch::step(const RoutePolicy& policy) {
   std::vector<SequenceRows> sequences;
   std::vector<std::uint32_t> rows(next_.size());

@@ -36,6 +36,8 @@ class BenchBatch {
 
   // Appends random prompts of that length, exact routing, in chunks; returns the seconds spent in the model.
   double prefill(std::uint32_t tokens, std::uint32_t chunk);
+  // The same, one step for the prompts of all sequences.
+  double prefill_together(std::uint32_t tokens);
   // One greedy token for each sequence, sampled where the model samples; returns the seconds spent in the
   // model.
   double step(const RoutePolicy& policy);

@@ -12,6 +12,7 @@ namespace {
 struct PrefillFlags {
   ModelFlags model;
   std::vector<std::uint32_t> prompts = {512};
+  std::vector<std::uint32_t> together = {1};
   std::uint32_t chunk = 512;
   std::uint32_t repeats = 7;
 };
@@ -33,25 +34,27 @@ std::vector<Product> products_of_layer(const ModelConfig& c, std::uint32_t t) {
           {expert_rows, c.hidden, c.moe_intermediate, c.router.experts}};
 }
 
-BenchRow measure(Model& model, const PrefillFlags& flags, std::uint32_t tokens) {
+// `prompts` of so many tokens: one in chunks, several in one step.
+BenchRow measure(Model& model, const PrefillFlags& flags, std::uint32_t prompt, std::uint32_t prompts) {
   const ModelConfig& config = model.config();
+  const std::uint32_t tokens = prompt * prompts;
   const std::uint32_t chunk = std::min(flags.chunk, tokens);
   double flops = 0;
   double onednn_seconds = 0;
   for (const Product& p : products_of_layer(config, chunk)) {
-    const double share = double{1} * config.layers * tokens / chunk;  // the prompt in units of a chunk
+    const double share = double{1} * config.layers * tokens / chunk;  // the tokens in units of a chunk
     flops += p.flops() * share;
     onednn_seconds += onednn_matmul_seconds(flags.model.threads, p.m, p.n, p.k) * p.times * share;
   }
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i < flags.repeats + 1; ++i) {
-    BenchBatch batch(model, flags.model.kv(), 1, tokens);
-    seconds.push_back(batch.prefill(tokens, chunk));
+    BenchBatch batch(model, flags.model.kv(), prompts, prompt);
+    seconds.push_back(prompts == 1 ? batch.prefill(prompt, chunk) : batch.prefill_together(prompt));
   }
   seconds.erase(seconds.begin());  // buffers grew there
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  return {.name = "prefill." + std::to_string(tokens),
+  return {.name = "prefill." + std::to_string(prompt) + (prompts == 1 ? "" : "x" + std::to_string(prompts)),
           .unit = "GFLOP/s",
           .value = flops / median / 1e9,
           .ceiling = flops / onednn_seconds / 1e9,
@@ -65,11 +68,16 @@ BenchRow measure(Model& model, const PrefillFlags& flags, std::uint32_t tokens) 
 }
 
 std::vector<BenchRow> run(const PrefillFlags& flags) {
-  const auto model = flags.model.load(flags.chunk, 1);
+  const auto model = flags.model.load(flags.chunk, *std::ranges::max_element(flags.together));
   std::vector<BenchRow> rows;
   for (const std::uint32_t tokens : flags.prompts) {
     if (tokens > model->config().context) throw std::runtime_error("--prompt goes past the model's context");
-    rows.push_back(measure(*model, flags, tokens));
+    for (const std::uint32_t prompts : flags.together) {
+      if (prompts > 1 && tokens * std::uint64_t{prompts} > flags.chunk)
+        throw std::runtime_error("--together: " + std::to_string(prompts) + " prompts of " +
+                                 std::to_string(tokens) + " tokens are more than --chunk");
+      rows.push_back(measure(*model, flags, tokens, prompts));
+    }
   }
   return rows;
 }
@@ -81,6 +89,9 @@ Subcommand add_prefill(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("prefill", "a prompt against oneDNN on the same matrix products");
   flags->model.add_to(*parser);
   parser->add_option("--prompt", flags->prompts, "prompt lengths")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  parser->add_option("--together", flags->together, "prompts of one step, as far as --chunk takes them")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   parser->add_option("--chunk", flags->chunk, "tokens per step")
