@@ -7,13 +7,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Ask ask(std::uint64_t request, std::uint32_t length) {
-  Ask out;
-  out.wire = {1, request};
-  out.tokens.assign(length, static_cast<TokenId>(request % 50 + 1));
-  return out;
-}
-
 // Reserves without turning, so that nothing has been computed yet.
 HeardLease leased(PairBench& bench, const Ask& a) {
   bench.reserve(a);

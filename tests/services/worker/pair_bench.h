@@ -57,6 +57,14 @@ struct Ask {
   std::uint64_t cache_salt = 0;
 };
 
+// A request by that number, with a prompt of one token of its own, so many times.
+inline Ask ask(std::uint64_t request, std::uint32_t length) {
+  Ask out;
+  out.wire.request = request;
+  out.tokens.assign(length, static_cast<TokenId>(request % 50 + 1));
+  return out;
+}
+
 class PairBench {
  public:
   explicit PairBench(const PairOptions& options = {});
