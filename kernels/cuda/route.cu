@@ -17,10 +17,12 @@ __global__ void __launch_bounds__(kRouteThreads, 1) route_kernel(const __grid_co
   RouteShared& s = *reinterpret_cast<RouteShared*>(memory);
   mark_route(args, RouteMark::kStart);
   release_dependents();
-  clear_votes(args, s, Blocks<kAlone>().rank());
+  const std::uint32_t block = Blocks<kAlone>().rank();
+  const Row row = this_row(args, block);
+  clear_votes(args, s, block);
   grid_dependency_wait();
   mark_route(args, RouteMark::kReady);
-  route_block<V, kAlone>(args, s);
+  route_block<V, kAlone>(args, s, row);
   mark_route(args, RouteMark::kEnd);
 }
 

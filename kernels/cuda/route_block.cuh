@@ -7,6 +7,7 @@
 namespace lynx::cuda {
 
 __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::uint32_t block) {
+#pragma unroll 1
   for (std::uint32_t e = threadIdx.x; e < args.shape.experts; e += kRouteThreads) {
     s.votes[e] = 0;
     s.used[e] = 0;
@@ -19,6 +20,7 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
   }
   if (threadIdx.x == 0) s.voters = 0;
   if (block == 0)
+#pragma unroll 1
     for (std::uint32_t i = threadIdx.x; i < args.shape.experts * digits_of(args); i += kRouteThreads)
       digits_in(args, s)[i] = 0;
   __syncthreads();
@@ -28,10 +30,9 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
 // at a meeting of the blocks and waiting for it. Global memory is written after the last arrival: arriving
 // would wait for it.
 template <int V, bool kAlone>
-__device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
+__device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row row) {
   const Blocks<kAlone> blocks;
   const std::uint32_t block = blocks.rank();
-  Row row = this_row(args, block);
   RowKeys<V> keys;
   Ranked top;
   RowMass mass;
@@ -54,8 +55,8 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
   }
   blocks.wait();
   const std::uint32_t voters = count_votes(args, s, blocks);
-  if (votes_by_margin(args.policy, args.shape)) serve_rows(args, s, blocks, row, keys, top, mass);
-  if (needs_fill(args, s, voters)) fill(args, s, blocks, row, top, mass.max, voters);
+  if (votes_by_margin(args.policy, args.shape)) serve_rows<V, kAlone>(args, s, row, keys, top, mass);
+  if (needs_fill(args, s, voters)) fill<kAlone>(args, s, row, top, mass.max, voters);
 
   mark_route(args, RouteMark::kActive);
   const Choice choice = choose_for(args, s, row, keys, top);
@@ -71,7 +72,7 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s) {
   blocks.arrive();  // this block reads no other's memory from here on
   if (block == 0) write_experts(args.plan, place);
   write_slot(args.plan, s, row, choice.chosen, weight);
-  if (sums) write_totals(args, s, routed, place.all_active);
+  if (sums) write_totals(args, s, routed, place.all_active, row.live_rows);
   blocks.wait();
 }
 

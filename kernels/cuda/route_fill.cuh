@@ -16,11 +16,13 @@ __device__ inline void add_row(const RouteArgs& args, RouteShared& sums, const f
   std::uint64_t total = kMassOne;
   if (kind == RouterKind::kSoftmax) {
     total = 0;
-    for (std::uint32_t e = lane; e < n; e += kWarp) total += exp_minus(gap_below(max, row[e]));
+#pragma unroll 1
+    for (std::uint32_t e = lane; e < n; e += kWarp) total += mass_of(kind, row[e], max);
     total = sum_lanes(total);
   }
+#pragma unroll 1
   for (std::uint32_t e = lane; e < n; e += kWarp) {
-    const std::uint64_t part = (std::uint64_t{mass_of(kind, row[e], max)} << 31) / total;
+    const std::uint64_t part = quotient(std::uint64_t{mass_of(kind, row[e], max)} << 31, total);
     atomicAdd(reinterpret_cast<unsigned long long*>(&sums.probability[e]), part);
   }
   if (args.policy == PolicyKind::kLynx && lane < args.shape.top_k) {
@@ -32,6 +34,7 @@ __device__ inline void add_row(const RouteArgs& args, RouteShared& sums, const f
 
 // All votes in one bin carry into the digit before. See lynx.cc.
 __device__ inline void carry(std::uint32_t* digits, std::uint32_t count, std::uint32_t base) {
+#pragma unroll 1
   for (std::uint32_t i = 1; i < count; ++i) {
     if (digits[i] != base) continue;
     digits[i] = 0;
@@ -48,8 +51,10 @@ __device__ inline void score_experts(const RouteArgs& args, RouteShared& s, std:
   std::uint32_t* digits = digits_in(args, s) + e * count;
   carry(digits, count, voters);
   std::uint64_t* words = s.score + e * score_words(args);
+#pragma unroll 1
   for (std::uint32_t first = 0; first < count; first += kDigitsOfWord) {
     std::uint64_t word = 0;
+#pragma unroll 1
     for (std::uint32_t i = 0; i < kDigitsOfWord; ++i)
       word = word << kDigitBits | (first + i < count ? digits[first + i] : 0);
     *words++ = word;
@@ -58,9 +63,10 @@ __device__ inline void score_experts(const RouteArgs& args, RouteShared& s, std:
 
 // Experts of lane l: l, l + 32, ...; bit v of its mask is expert l + 32 v. Keeps those with the largest
 // value.
-__device__ inline std::uint32_t keep_largest(std::uint32_t mask, const std::uint64_t* values,
-                                             std::uint32_t stride, std::uint32_t lane) {
+__device__ __noinline__ inline std::uint32_t keep_largest(std::uint32_t mask, const std::uint64_t* values,
+                                                          std::uint32_t stride, std::uint32_t lane) {
   std::uint64_t best = 0;
+#pragma unroll 1
   for (std::uint32_t left = mask; left != 0; left &= left - 1)
     best = max(best, values[(lane + (__ffs(left) - 1) * kWarp) * stride]);
   const std::uint32_t high = __reduce_max_sync(kAllLanes, static_cast<std::uint32_t>(best >> 32));
@@ -68,19 +74,22 @@ __device__ inline std::uint32_t keep_largest(std::uint32_t mask, const std::uint
       __reduce_max_sync(kAllLanes, best >> 32 == high ? static_cast<std::uint32_t>(best) : 0U);
   const std::uint64_t largest = std::uint64_t{high} << 32 | low;
   std::uint32_t kept = 0;
+#pragma unroll 1
   for (std::uint32_t left = mask; left != 0; left &= left - 1)
     if (values[(lane + (__ffs(left) - 1) * kWarp) * stride] == largest) kept |= left & (0U - left);
   return kept;
 }
 
 // Activates the best of the experts left out until `count` are active. The first warp of block 0.
-__device__ inline void fill_to(const RouteArgs& args, RouteShared& s, std::uint32_t count,
-                               std::uint32_t lane) {
+__device__ __noinline__ inline void fill_to(const RouteArgs& args, RouteShared& s, std::uint32_t count,
+                                            std::uint32_t lane) {
   const std::uint32_t words = score_words(args);
   std::uint32_t out = 0;
+#pragma unroll 1
   for (std::uint32_t v = 0; v * kWarp < args.shape.experts; ++v)
     if (lane + v * kWarp < args.shape.experts && !has_bit(s.active, lane + v * kWarp)) out |= 1U << v;
-  for (std::uint32_t have = count_bits(s.active); have < count; ++have) {
+#pragma unroll 1
+  for (std::uint32_t have = count_bits(s.active, lane); have < count; ++have) {
     std::uint32_t best = out;
     for (std::uint32_t w = 0; w < words; ++w) best = keep_largest(best, s.score + w, words, lane);
     best = keep_largest(best, s.probability, 1, lane);

@@ -23,8 +23,8 @@ __device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, con
   const std::uint32_t warps = (args.shape.experts + kWarp - 1) / kWarp;
   std::uint64_t rows = 0;
   if (e < args.shape.experts)
-    for (std::uint32_t b = 0; b < blocks.count(); ++b)
-      rows |= std::uint64_t{blocks.of(s.used[e], b)} << (b * kRowsPerBlock);
+    blocks.each(
+        [&](std::uint32_t b) { rows |= std::uint64_t{blocks.of(s.used[e], b)} << (b * kRowsPerBlock); });
   // Pairs in the low half, experts in the high half: one scan for both.
   const std::uint32_t own = rows == 0 ? 0 : 1U << 16 | static_cast<std::uint32_t>(__popcll(rows));
   std::uint32_t sum = own;
@@ -37,6 +37,7 @@ __device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, con
   __syncthreads();
   std::uint32_t before = sum - own;
   std::uint32_t totals = 0;
+#pragma unroll 1
   for (std::uint32_t w = 0; w < warps; ++w) {
     before += w < e / kWarp ? s.scan[w] : 0;
     totals += s.scan[w];
@@ -78,12 +79,12 @@ __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, 
 
 // One warp of block 0, once all rows have been weighed.
 __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t routed,
-                                    std::uint32_t active) {
+                                    std::uint32_t active, std::uint32_t live) {
   const std::uint32_t lane = threadIdx.x % kWarp;
-  const std::uint32_t live = live_count(args.live_rows, args.plan.rows);
   std::uint64_t sum = 0;
   std::uint32_t remapped = 0;
   std::uint32_t least = 1U << 24;
+#pragma unroll 1
   for (std::uint32_t r = lane; r < live; r += kWarp) {
     sum += s.retained[r];
     least = min(least, s.retained[r]);
@@ -108,8 +109,7 @@ template <bool kAlone>
 __device__ inline std::uint32_t count_routed(RouteShared& s, const Blocks<kAlone>& blocks) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   std::uint32_t word = 0;
-  if (lane < kActiveWords)
-    for (std::uint32_t b = 0; b < blocks.count(); ++b) word |= blocks.of(s.routed[lane], b);
+  if (lane < kActiveWords) blocks.each([&](std::uint32_t b) { word |= blocks.of(s.routed[lane], b); });
   return __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
 }
 

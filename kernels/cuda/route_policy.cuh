@@ -42,7 +42,7 @@ __device__ inline Vote vote_energy(const VoteInput& in) {
 // energy: the square of the row's share, Q24: 64 rows fit 32 bits.
 __device__ inline std::uint32_t energy_of(const VoteInput& in) {
   if (in.top_mass == 0) return 0;
-  const std::uint64_t share = (std::uint64_t{in.mass} << 16) / in.top_mass;
+  const std::uint64_t share = quotient(std::uint64_t{in.mass} << 16, in.top_mass);
   return static_cast<std::uint32_t>((share * share) >> 8);
 }
 
@@ -54,7 +54,7 @@ __device__ inline bool votes_by_margin(PolicyKind kind, const RouterShape& shape
 // The square of (first - second) / first, Q24.
 __device__ inline std::uint32_t energy_of_margin(std::uint64_t first, std::uint64_t second) {
   if (first == 0) return 0;
-  const std::uint64_t margin = ((first - second) << 16) / first;
+  const std::uint64_t margin = quotient((first - second) << 16, first);
   return static_cast<std::uint32_t>((margin * margin) >> 8);
 }
 

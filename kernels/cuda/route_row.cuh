@@ -39,14 +39,27 @@ __device__ inline std::uint64_t sum_before(std::uint64_t value, std::uint32_t la
   return sum - value;
 }
 
-__device__ inline std::uint32_t mass_of(RouterKind kind, float z, float max) {
-  return kind == RouterKind::kSoftmax ? exp_minus(gap_below(max, z)) : sigmoid_mass(z);
+// Routing runs an instruction once or twice a layer and fetches it from afar: so what is long and has several
+// callers is there once, by itself.
+__device__ __noinline__ inline std::uint32_t mass_of(RouterKind kind, float z, float max) {
+  const bool softmax = kind == RouterKind::kSoftmax;
+  const std::uint32_t tail = exp_minus(softmax ? gap_below(max, z) : fabsf(z));
+  return softmax ? tail : sigmoid_of_tail(z, tail);
 }
+__device__ __noinline__ inline std::uint64_t quotient(std::uint64_t a, std::uint64_t b) { return a / b; }
 
 // Lane l holds experts l, l + 32, ...: V of them.
 template <int V>
 struct RowKeys {
   std::uint32_t key[V];
+
+  // key[v] in a loop that is not unrolled.
+  __device__ std::uint32_t at(int v) const {
+    std::uint32_t found = 0;
+#pragma unroll
+    for (int i = 0; i < V; ++i) found = i == v ? key[i] : found;
+    return found;
+  }
 
   // False if the row has a NaN; the keys are then of no use.
   __device__ bool load(const float* row, std::uint32_t experts, std::uint32_t lane) {
@@ -86,18 +99,18 @@ struct RowKeys {
 
   __device__ std::uint64_t sum_of_masses(RouterKind kind, float max) const {
     std::uint64_t sum = 0;
-#pragma unroll
+#pragma unroll 1
     for (int v = 0; v < V; ++v)
-      if (key[v] != 0) sum += mass_of(kind, key_value(key[v]), max);
+      if (at(v) != 0) sum += mass_of(kind, key_value(at(v)), max);
     return sum_lanes(sum);
   }
 
   // Of the experts that are left.
   __device__ std::uint32_t largest_mass(RouterKind kind, float row_max) const {
     std::uint32_t largest = 0;
-#pragma unroll
+#pragma unroll 1
     for (int v = 0; v < V; ++v)
-      if (key[v] != 0) largest = max(largest, mass_of(kind, key_value(key[v]), row_max));
+      if (at(v) != 0) largest = max(largest, mass_of(kind, key_value(at(v)), row_max));
     return __reduce_max_sync(kAllLanes, largest);
   }
 };
@@ -112,6 +125,7 @@ struct Ranked {
 template <int V>
 __device__ void take_ranked(RowKeys<V>& keys, Ranked& list, std::uint32_t from, std::uint32_t until,
                             std::uint32_t lane) {
+#pragma unroll 1
   for (std::uint32_t i = from; i < until; ++i) {
     std::uint32_t key;
     const std::uint32_t expert = keys.pop(lane, key);
@@ -135,7 +149,7 @@ __device__ inline float weigh_lane(const RouterShape& shape, const RowMass& row,
   retained = 1U << 24;
   if (kept < shape.top_k && row.top != 0) {
     const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
-    retained = static_cast<std::uint32_t>((kept_sum << 24) / row.top);
+    retained = static_cast<std::uint32_t>(quotient(kept_sum << 24, row.top));
   }
   const float part = chosen_sum == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
                                      : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(chosen_sum));

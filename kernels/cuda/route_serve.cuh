@@ -12,25 +12,24 @@ template <int V>
 __device__ inline bool is_served(const RouteArgs& args, const RouteShared& s, const Row& row,
                                  const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
   bool served = row.lane == 0 && has_bit(s.active, top.expert);
-#pragma unroll
+#pragma unroll 1
   for (int v = 0; v < V; ++v)
-    if (keys.key[v] != 0 && (s.active[v] >> row.lane & 1) != 0)
-      served |= std::uint64_t{2} * mass_of(args.shape.kind, key_value(keys.key[v]), mass.max) >= mass.top;
+    if (keys.at(v) != 0 && (s.active[v] >> row.lane & 1) != 0)
+      served |= std::uint64_t{2} * mass_of(args.shape.kind, key_value(keys.at(v)), mass.max) >= mass.top;
   return __any_sync(kAllLanes, served) != 0;
 }
 
 // All rows are judged by what stays by its energy, before any of them brings its first; exact rows bring it
 // whatever is there.
 template <int V, bool kAlone>
-__device__ inline void serve_rows(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
-                                  const Row& row, const RowKeys<V>& keys, const Ranked& top,
-                                  const RowMass& mass) {
+__device__ __noinline__ void serve_rows(const RouteArgs& args, RouteShared& s, Row row, RowKeys<V> keys,
+                                        Ranked top, RowMass mass) {
+  const Blocks<kAlone> blocks;
   if (row.votes && (row.exact || !is_served(args, s, row, keys, top, mass)) && row.lane == 0)
     atomicOr(&s.brought[top.expert / 32], 1U << (top.expert % 32));
   blocks.sync();
   if (threadIdx.x < kActiveWords)
-    for (std::uint32_t b = 0; b < blocks.count(); ++b)
-      s.active[threadIdx.x] |= blocks.of(s.brought[threadIdx.x], b);
+    blocks.each([&](std::uint32_t b) { s.active[threadIdx.x] |= blocks.of(s.brought[threadIdx.x], b); });
   __syncthreads();
 }
 

@@ -13,6 +13,7 @@ namespace lynx::cuda {
 
 inline constexpr std::uint32_t kRowsPerBlock = 16;
 inline constexpr std::uint32_t kRouteThreads = kRowsPerBlock * kWarp;
+inline constexpr std::uint32_t kMostBlocks = kMaxRouteRows / kRowsPerBlock;
 inline constexpr std::uint32_t kRowBits = (1U << kRowsPerBlock) - 1;
 inline constexpr std::uint32_t kActiveWords = kMaxRouteExperts / 32;
 static_assert(kRouteThreads >= kMaxRouteExperts, "a thread an expert");
@@ -34,6 +35,13 @@ struct Blocks {
   template <typename T>
   __device__ T& of(T& mine, std::uint32_t block) const {
     return kAlone ? mine : *cluster.map_shared_rank(&mine, block);
+  }
+  // What the blocks have, all of it asked for at once.
+  template <typename Visit>
+  __device__ void each(const Visit& visit) const {
+#pragma unroll
+    for (std::uint32_t b = 0; b < (kAlone ? 1 : kMostBlocks); ++b)
+      if (b < count()) visit(b);
   }
   __device__ void arrive() const {
     if constexpr (!kAlone) cluster.barrier_arrive();
@@ -91,15 +99,17 @@ inline std::size_t route_shared_bytes(const RouteArgs& args) {
                                                      digits_of(args) * sizeof(std::uint32_t));
 }
 
+__device__ __noinline__ inline void set_route_mark(std::uint64_t* timeline, RouteMark mark) {
+  mark_now(timeline, mark);
+}
 __device__ inline void mark_route(const RouteArgs& args, RouteMark mark) {
-  if (threadIdx.x == 0) mark_now(args.timeline, mark);
+  if (args.timeline != nullptr && threadIdx.x == 0) set_route_mark(args.timeline, mark);
 }
 
-__device__ inline std::uint32_t count_bits(const std::uint32_t* words) {
-  std::uint32_t count = 0;
-#pragma unroll
-  for (std::uint32_t w = 0; w < kActiveWords; ++w) count += __popc(words[w]);
-  return count;
+// Of kActiveWords words. One warp.
+__device__ inline std::uint32_t count_bits(const std::uint32_t* words, std::uint32_t lane) {
+  const std::uint32_t mine = lane < kActiveWords ? __popc(words[lane]) : 0;
+  return __reduce_add_sync(kAllLanes, mine);
 }
 
 __device__ inline bool has_bit(const std::uint32_t* words, std::uint32_t e) {

@@ -12,18 +12,21 @@ struct Row {
   std::uint32_t index = 0;     // in the batch
   std::uint32_t in_block = 0;  // the warp
   std::uint32_t lane = 0;
-  bool live = false;   // not padding
-  bool votes = false;  // live and without a NaN
+  std::uint32_t live_rows = 0;  // of the batch
+  bool live = false;            // not padding
+  bool votes = false;           // live and without a NaN
   bool exact = false;
   const float* logits = nullptr;
 };
 
+// What it reads are staged rows: it need not wait for the kernels before.
 __device__ inline Row this_row(const RouteArgs& args, std::uint32_t block) {
   Row row;
   row.in_block = threadIdx.x / kWarp;
   row.lane = threadIdx.x % kWarp;
   row.index = block * kRowsPerBlock + row.in_block;
-  row.live = row.index < live_count(args.live_rows, args.plan.rows);
+  row.live_rows = live_count(args.live_rows, args.plan.rows);
+  row.live = row.index < row.live_rows;
   row.exact = row.live && args.exact != nullptr && args.exact[row.index] != 0;
   row.logits = args.logits + std::size_t{row.index} * args.shape.experts;
   return row;
@@ -40,8 +43,8 @@ __device__ inline std::uint32_t weigh_top(const RouteArgs& args, const Row& row,
 
 // energy with k = 1: the row's margin. A lone voter keeps its expert.
 template <int V>
-__device__ inline void cast_margin(const RouteArgs& args, RouteShared& s, const Row& row,
-                                   const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
+__device__ __noinline__ void cast_margin(const RouteArgs& args, RouteShared& s, Row row, RowKeys<V> keys,
+                                         Ranked top, RowMass mass) {
   const std::uint32_t second = keys.largest_mass(args.shape.kind, mass.max);
   if (row.lane != 0) return;
   atomicAdd(&s.energy[top.expert], energy_of_margin(mass.top, second));
@@ -60,6 +63,7 @@ template <int V>
 __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const Row& row, RowKeys<V>& keys,
                                   Ranked& top, RowMass& mass) {
   const std::uint32_t k = args.shape.top_k;
+#pragma unroll 1
   for (std::uint32_t i = 0; i < k; ++i) {
     take_ranked(keys, top, i, i + 1, row.lane);
     if (i == 0 && row.lane == 0 && !votes_by_margin(args.policy, args.shape))
@@ -89,17 +93,17 @@ __device__ inline std::uint32_t count_votes(const RouteArgs& args, RouteShared& 
                                             const Blocks<kAlone>& blocks) {
   const std::uint32_t e = threadIdx.x;
   std::uint32_t voters = 0;
-  for (std::uint32_t b = 0; b < blocks.count(); ++b) voters += blocks.of(s.voters, b);
+  blocks.each([&](std::uint32_t b) { voters += blocks.of(s.voters, b); });
   std::uint32_t keep = 0;
   std::uint32_t last = 0;
   std::uint32_t energy = 0;
   if (e < args.shape.experts) {
-    for (std::uint32_t b = 0; b < blocks.count(); ++b) {
+    blocks.each([&](std::uint32_t b) {
       const std::uint32_t word = blocks.of(s.votes[e], b);
       keep |= word & kRowBits;
       last += __popc(word >> kRowsPerBlock);
       if (args.policy == PolicyKind::kEnergy) energy += blocks.of(s.energy[e], b);
-    }
+    });
   }
   bool stays = keep != 0 || (last != 0 && last == voters);
   if (args.policy == PolicyKind::kEnergy && voters > 1)
@@ -114,12 +118,14 @@ __device__ inline std::uint32_t count_votes(const RouteArgs& args, RouteShared& 
 __device__ inline bool needs_fill(const RouteArgs& args, const RouteShared& s, std::uint32_t voters) {
   if (voters == 0) return false;
   if (fills_first(args.policy)) return true;
-  return args.policy != PolicyKind::kTopKReduced && count_bits(s.active) < args.shape.top_k;
+  return args.policy != PolicyKind::kTopKReduced &&
+         count_bits(s.active, threadIdx.x % kWarp) < args.shape.top_k;
 }
 
 template <bool kAlone>
-__device__ inline void fill(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
-                            const Row& row, const Ranked& top, float max, std::uint32_t voters) {
+__device__ __noinline__ void fill(const RouteArgs& args, RouteShared& s, Row row, Ranked top, float max,
+                                  std::uint32_t voters) {
+  const Blocks<kAlone> blocks;
   RouteShared& sums = blocks.of(s, 0);
   if (row.votes) add_row(args, sums, row.logits, max, top, row.lane);
   blocks.sync();

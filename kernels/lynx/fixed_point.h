@@ -61,11 +61,13 @@ LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
   return static_cast<std::uint32_t>((all + 2) >> 2) >> whole;
 }
 
-// 1 / (1 + e^-z), Q31.
-LYNX_HOST_DEVICE inline std::uint32_t sigmoid_mass(float z) {
-  const std::uint32_t tail = exp_minus(z < 0.0F ? -z : z);
+// 1 / (1 + e^-z), Q31. tail: e^-|z|.
+LYNX_HOST_DEVICE inline std::uint32_t sigmoid_of_tail(float z, std::uint32_t tail) {
   const std::uint64_t numerator = z < 0.0F ? tail : kMassOne;
   return static_cast<std::uint32_t>((numerator << 31) / (std::uint64_t{kMassOne} + tail));
+}
+LYNX_HOST_DEVICE inline std::uint32_t sigmoid_mass(float z) {
+  return sigmoid_of_tail(z, exp_minus(z < 0.0F ? -z : z));
 }
 
 }  // namespace lynx
