@@ -12,6 +12,10 @@ namespace lynx::cuda {
 namespace {
 
 constexpr std::uint32_t kThreads = kConsumers + 4 * kWarp;
+
+// Of gate-up weights that are sure to be needed, so many bytes come into L2 before the plan is there. Memory
+// could give twice as many in this time, but more have brought nothing more.
+constexpr std::uint32_t kAheadBytes = 12U << 20;
 constexpr std::uint32_t kMaxSumRows = 64;  // more rows: a launch of its own sums them
 
 // Warps 0 to 7 are consumers.
@@ -36,7 +40,7 @@ __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_const
   }
   release_dependents();
   __syncthreads();
-  const std::uint32_t role = threadIdx.x / kWarp;
+  const std::uint32_t role = warp_index();
   if (role == kTeller) WeightsAhead(job).run(s.tasks.located[0]);
   if (role == kPlanner) return Planner(job, s.tables, s.tasks).run();
   grid_dependency_wait();
@@ -79,15 +83,18 @@ unsigned blocks_of_launch(std::uint32_t rows) {
 }
 
 ExpertsJob make_job(const ExpertsArgs& args) {
+  const MatrixLayout gate_up = gate_up_layout(args.shape);
   const MatrixLayout down = down_layout(args.shape);
-  return {
-      .args = args,
-      .workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows),
-      .gate_up = gate_up_layout(args.shape),
-      .down = down,
-      .activation_stride = activation_stride(args.shape),
-      .small_downs = (2 * blocks_of_launch(args.plan.rows) + down.unit_rows) / (down.unit_rows * down.parts),
-      .sums_here = args.plan.rows <= kMaxSumRows};
+  const unsigned blocks = blocks_of_launch(args.plan.rows);
+  return {.args = args,
+          .workspace = experts_workspace_view(args.workspace, args.shape, args.plan.top_k, args.plan.rows),
+          .gate_up = gate_up,
+          .down = down,
+          .activation_stride = activation_stride(args.shape),
+          .small_downs = (2 * blocks + down.unit_rows) / (down.unit_rows * down.parts),
+          .ahead_slice = ceil_div(gate_up.unit_rows * gate_up.unit_cols, blocks) * kUnitBytes,
+          .ahead_bytes = kAheadBytes / blocks / kUnitBytes * kUnitBytes,
+          .sums_here = args.plan.rows <= kMaxSumRows};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ inline constexpr std::uint32_t kConsumerBarrier = 1, kFinisherBarrier = 2, kWrit
 inline constexpr std::uint32_t kFinishers = kConsumers + kWarp;  // consumers and teller
 
 __device__ inline void init_outputs(OutputShared& shared) {
+#pragma unroll 1
   for (std::uint64_t& told : shared.told) barrier_init(told, 1);
   shared.finished = 0;
   publish_barriers();
@@ -24,55 +25,60 @@ class Consumer {
       : job_(job), tasks_(tasks), ring_(ring), shared_(shared) {}
 
   __device__ void run() {
+    Products products{};  // what a task does not use stays as it was
     for (TaskCursor at;; at.advance(), told_.advance()) {
       wait_task_.start();
       wait(tasks_.described[at.at], at.parity);
       wait_task_.stop();
       const TaskSlot& slot = tasks_.slots[at.at];
-      const std::uint32_t rows = slot.task.rows;
-      if (rows == 0) break;
-      if (slot.task.task_units == 1)
-        run_task<1, 1>(slot);
-      else if (slot.task.task_units == 2)
-        rows <= 8 ? run_task<2, 1>(slot) : run_task<2, 2>(slot);
-      else if (rows <= 8)
-        run_task<4, 1>(slot);
-      else if (rows <= 16)
-        run_task<4, 2>(slot);
-      else
-        rows <= 32 ? run_task<4, 4>(slot) : run_task<4, 6>(slot);
+      if (slot.task.rows == 0) break;
+      multiply_task(products, slot.task);
+      write_task(products, slot);
     }
     if (threadIdx.x == 0) mark_sums();
   }
 
  private:
   template <int kTiles, int kRowTiles>
-  __device__ void run_task(const TaskSlot& slot) {
-    const Task task = slot.task;
-    Products<kTiles, kRowTiles> products;
-    multiply(products, ring_, stage_, task.inputs, wait_stage_);
+  __device__ void multiply_as(Products& products, const Task& task) {
+    multiply<kTiles, kRowTiles>(products, ring_, stage_, task.inputs, wait_stage_);
+  }
+  __device__ void multiply_task(Products& products, const Task& task) {
+    const std::uint32_t rows = task.rows;
+    if (task.task_units == 1)
+      multiply_as<1, 1>(products, task);
+    else if (task.task_units == 2)
+      rows <= 8 ? multiply_as<2, 1>(products, task) : multiply_as<2, 2>(products, task);
+    else if (rows <= 8)
+      multiply_as<4, 1>(products, task);
+    else if (rows <= 16)
+      multiply_as<4, 2>(products, task);
+    else
+      rows <= 32 ? multiply_as<4, 4>(products, task) : multiply_as<4, 6>(products, task);
+  }
+
+  __device__ void write_task(const Products& products, const TaskSlot& slot) {
+    const Task& task = slot.task;
     outputs_.start();
     if (threadIdx.x == 0) mark_experts(job_, ExpertsMark::kLastFull);
     if (first_ && threadIdx.x == 0) mark_experts(job_, ExpertsMark::kFirstTask);
     first_ = false;
-    constexpr int kPasses = kTiles == 4 ? 2 : 1;
-    constexpr std::uint32_t kOutputs = kTiles == 1 ? 32 : 64;
-#pragma unroll
-    for (int n = 0; n < kRowTiles; ++n) {
-#pragma unroll
-      for (int pass = 0; pass < kPasses; ++pass) {
-        if (n * kRowTile >= task.rows) break;
+    const std::uint32_t passes = task.task_units == kTaskUnits ? 2 : 1;
+#pragma unroll 1
+    for (std::uint32_t n = 0; n * kRowTile < task.rows; ++n) {
+#pragma unroll 1
+      for (std::uint32_t pass = 0; pass < passes; ++pass) {
         // Two buffers: who writes one has passed the barrier after which the other was read, and so has
         // everyone.
         PartialSums& sums = shared_.sums[pass_];
         pass_ ^= 1;
-        write_partial(sums, products, pass, n);
+        write_partial(sums, products, pass, n, task.task_units == 1);
         sync_threads<kConsumerBarrier>(kConsumers);
-        const Pass now{n * kRowTile, static_cast<std::uint32_t>(pass), kTiles == 4 ? 2U : 1U};
+        const Pass now{n * kRowTile, pass, passes};
         if (task.down)
-          write_weighted<kOutputs>(job_, task, sums, now, slot.targets);
+          write_weighted(job_, task, sums, now, slot.targets);
         else
-          write_activations<kOutputs>(job_, task, sums, now);
+          write_activations(job_, task, sums, now);
       }
     }
     outputs_.stop();
@@ -117,7 +123,9 @@ __device__ inline std::uint32_t count_leaving(const ExpertsJob& job) {
 __device__ inline void leave(const ExpertsJob& job, std::uint32_t experts, std::uint32_t left) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   if (__shfl_sync(kAllLanes, left, 0) != gridDim.x) return;
+#pragma unroll 1
   for (std::uint32_t i = lane; i < experts; i += kWarp) job.workspace.gate_up_done[i] = 0;
+#pragma unroll 1
   for (std::uint32_t i = lane; i < kPlanHints; i += kWarp) job.args.plan.hints[i] = 0;
   if (lane != 0) return;
   *job.workspace.next_task = 0;
@@ -189,6 +197,7 @@ __device__ inline void add_finished(const ExpertsJob& job, const OutputShared& s
   constexpr std::uint32_t kVectors = kUnitOutputs / 4;
   const std::uint32_t of_unit = job.args.plan.rows * kVectors;
   const std::uint32_t thread = threadIdx.x < kConsumers ? threadIdx.x : threadIdx.x % kWarp + kConsumers;
+#pragma unroll 1
   for (std::uint32_t i = thread; i < shared.finished * of_unit; i += kFinishers) {
     const std::uint32_t within = i % of_unit;
     add_slots(job, within / kVectors,

@@ -81,12 +81,14 @@ __device__ inline const MatrixLayout& matrix_of(const ExpertsJob& job, const Tas
 }
 
 __device__ inline void init_rings(TaskRing& tasks, StageRing& stages) {
+#pragma unroll 1
   for (std::uint32_t s = 0; s < kTaskSlots; ++s) {
     barrier_init(tasks.located[s], 1);
     barrier_init(tasks.described[s], kWarp);  // every lane for what it wrote
     barrier_init(tasks.free[s], 1);
   }
   tasks.stages_begun = 0;
+#pragma unroll 1
   for (std::uint32_t s = 0; s < kStages; ++s) {
     barrier_init(stages.full[s], 2);
     barrier_init(stages.empty[s], kConsumerWarps);

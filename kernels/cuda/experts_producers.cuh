@@ -35,27 +35,32 @@ class Planner {
   __device__ Planner(const ExpertsJob& job, TaskTables& tables, TaskRing& ring)
       : job_(job), tables_(tables), ring_(ring) {}
 
+  // Each step has one place in the code, which comes from afar.
   __device__ void run() {
     DevicePlan plan = rehearsal_plan(tables_);
     std::uint32_t index = 0;
-    Task task;
 #pragma unroll 1
-    for (bool rehearsal = true;; rehearsal = false) {
-      task = first_task(job_, plan, index);
-      if (!rehearsal) break;
-      grid_dependency_wait();
-      plan = job_.args.plan;
-      index = blockIdx.x;
-    }
-    if (lane_ == 0) mark_experts(job_, ExpertsMark::kFirstFound);
-    const bool found = task.rows != 0;
-    if (found) hand_over(task);
-    build_tables(job_, plan, tables_);
-    if (found) index = claim();
-    for (;; index = claim()) {
-      task = index < tables_.tasks ? locate_task(job_, tables_, index) : Task{};
-      hand_over(task);
-      if (task.rows == 0) return;
+    for (enum {kRehearsal, kFirst, kListed} step = kRehearsal;;) {
+      TaskPlace place;
+      if (step != kListed)
+        place = first_task(job_, plan, index);
+      else if (index < tables_.tasks)
+        place = locate_task(job_, tables_, index);
+      const Task task = make_task(job_, place);
+      if (step == kRehearsal) {
+        grid_dependency_wait();
+        plan = job_.args.plan;
+        index = blockIdx.x;
+        step = kFirst;
+        continue;
+      }
+      const bool found = task.rows != 0;
+      if (step == kFirst && lane_ == 0) mark_experts(job_, ExpertsMark::kFirstFound);
+      if (found || step == kListed) hand_over(task);
+      if (!found && step == kListed) return;
+      if (step == kFirst) build_tables(job_, plan, tables_);
+      step = kListed;
+      if (found) index = claim();
     }
   }
 
@@ -67,6 +72,7 @@ class Planner {
       slot.task = task;
       arrive(ring_.located[at_.at]);
     }
+#pragma unroll 1
     for (std::uint32_t row = lane_; row < task.rows; row += kWarp) describe_row(job_, slot, task, row);
     arrive(ring_.described[at_.at]);
     claimed_ += stages_of(task);
@@ -90,27 +96,21 @@ class Planner {
   std::uint32_t claimed_ = 0;  // stages
 };
 
-// Of gate-up weights that are sure to be needed, so many bytes come into L2 before the plan is there. Memory
-// could give twice as many in this time, but more have brought nothing more.
-inline constexpr std::uint32_t kAheadBytes = 12U << 20;
-
 // One warp, until the block has its first task: this block's share of the experts that routing hints at. It
 // reads the hints while routing still runs, for whatever stands there is harmless: see DevicePlan::hints.
 class WeightsAhead {
  public:
-  __device__ explicit WeightsAhead(const ExpertsJob& job)
-      : job_(job),
-        slice_(ceil_div(static_cast<std::uint32_t>(matrix_bytes(job.gate_up) / kUnitBytes), gridDim.x) *
-               kUnitBytes),
-        left_(kAheadBytes / gridDim.x / kUnitBytes * kUnitBytes) {}
+  __device__ explicit WeightsAhead(const ExpertsJob& job) : job_(job), left_(job.ahead_bytes) {}
 
   __device__ void run(std::uint64_t& until) {
-    bool seen[kPlanHints / kWarp] = {};
+    std::uint32_t seen = 0;  // bit i: of hint 32 i + lane
     while (left_ != 0 && __any_sync(kAllLanes, has_completed(until, 0)) == 0) {
-#pragma unroll
+#pragma unroll 1
       for (std::uint32_t i = 0; i < kPlanHints / kWarp; ++i) {
-        const std::uint32_t hint = seen[i] ? 0 : load_relaxed(job_.args.plan.hints + i * kWarp + lane_);
-        seen[i] |= hint != 0;
+        const bool before = (seen >> i & 1) != 0;
+        const std::uint32_t hint = before ? 0 : load_relaxed(job_.args.plan.hints + i * kWarp + lane_);
+        if (hint != 0) seen |= 1U << i;
+#pragma unroll 1
         for (std::uint32_t lanes = __ballot_sync(kAllLanes, hint != 0); lanes != 0; lanes &= lanes - 1)
           ask_for(__shfl_sync(kAllLanes, hint, __ffs(lanes) - 1) - 1);
       }
@@ -121,12 +121,14 @@ class WeightsAhead {
   __device__ void ask_for(std::uint32_t expert) {
     if (expert >= job_.args.shape.experts || asked_for(expert)) return;
     const std::size_t all = matrix_bytes(job_.gate_up);
-    const std::size_t first = std::size_t{blockIdx.x} * slice_;
+    const std::size_t first = std::size_t{blockIdx.x} * job_.ahead_slice;
     if (first >= all) return;
-    const auto bytes = static_cast<std::uint32_t>(min(std::size_t{min(slice_, left_)}, all - first));
+    const auto bytes =
+        static_cast<std::uint32_t>(min(std::size_t{min(job_.ahead_slice, left_)}, all - first));
     left_ -= bytes;
     const std::byte* from =
         job_.args.packed + expert * (all + matrix_bytes(job_.down)) + job_.gate_up.expert_offset + first;
+#pragma unroll 1
     for (std::uint32_t at = lane_ * kUnitBytes; at < bytes; at += kWarp * kUnitBytes)
       prefetch_to_l2(from + at, kUnitBytes);
   }
@@ -140,7 +142,6 @@ class WeightsAhead {
 
   const ExpertsJob& job_;
   const std::uint32_t lane_ = threadIdx.x % kWarp;
-  const std::uint32_t slice_;
   std::uint32_t left_;
   std::uint32_t asked_ = 0;
 };
@@ -162,6 +163,7 @@ __device__ inline void produce_weights(const ExpertsJob& job, TaskRing& tasks, S
                             unit_offset(m, task.unit, task.first_col);
     const std::size_t col_bytes = column_bytes(m, task.unit);
     const std::uint32_t cols = ceil_div(task.inputs, kUnitInputs);
+#pragma unroll 1
     for (std::uint32_t col = 0; col < cols; col += shape.unit_cols, stage.advance()) {
       const std::uint32_t cols_here = min(shape.unit_cols, cols - col);
       wait(ring.empty[stage.at], stage.parity ^ 1);
@@ -171,6 +173,7 @@ __device__ inline void produce_weights(const ExpertsJob& job, TaskRing& tasks, S
       }
       ++issued;
       arrive_expecting(ring.full[stage.at], cols_here * task.units * kUnitBytes);
+#pragma unroll 1
       for (std::uint32_t c = 0; c < cols_here; ++c)
         bulk_copy(ring.stages[stage.at].weights + c * task.task_units * kUnitBytes,
                   from + (col + c) * col_bytes, task.units * kUnitBytes, ring.full[stage.at], policy);
@@ -210,6 +213,7 @@ __device__ inline void produce_inputs(const ExpertsJob& job, TaskRing& tasks, St
       first_down = false;
       ready = task.active;
     }
+#pragma unroll 1
     for (std::uint32_t first = 0; first < task.inputs; first += shape.inputs(), stage.advance()) {
       const std::uint32_t bytes = min(shape.inputs(), task.inputs - first) * 2;
       wait(ring.empty[stage.at], stage.parity ^ 1);

@@ -12,10 +12,13 @@ inline constexpr std::uint32_t kConsumers = kConsumerWarps * kWarp;
 inline constexpr std::uint32_t kQuarters = 4;  // ways in which the sum over inputs is split
 inline constexpr std::uint32_t kRowTile = 8;
 
+inline constexpr int kMostTiles = 4;
+inline constexpr int kMostRowTiles = kRowBlock / kRowTile;
+
 // Each warp multiplies kTiles tiles of 16 outputs by kRowTiles groups of 8 rows; a task has 2 * kTiles tiles.
-template <int kTiles, int kRowTiles>
+// The sums of all sizes of task lie at the same places, so that one code writes them.
 struct Products {
-  float sum[kTiles][kRowTiles][4];
+  float sum[kMostTiles][kMostRowTiles][4];
 };
 
 __device__ inline uint4 load_shared(const std::byte* p) {
@@ -38,8 +41,8 @@ __device__ inline std::uint32_t tile_offset(std::uint32_t half, std::uint32_t ti
 
 // One block of 32 inputs.
 template <int kTiles, int kRowTiles>
-__device__ inline void multiply_block(Products<kTiles, kRowTiles>& p, const std::byte* weights,
-                                      const std::byte* inputs, std::uint32_t half, std::uint32_t row_stride) {
+__device__ inline void multiply_block(Products& p, const std::byte* weights, const std::byte* inputs,
+                                      std::uint32_t half, std::uint32_t row_stride) {
   uint4 b[kRowTiles];
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n) b[n] = load_shared(inputs + n * kRowTile * row_stride);
@@ -58,8 +61,8 @@ __device__ inline void multiply_block(Products<kTiles, kRowTiles>& p, const std:
 
 // The whole task, stage by stage. One warp.
 template <int kTiles, int kRowTiles>
-__device__ inline void multiply(Products<kTiles, kRowTiles>& p, StageRing& ring, StageCursor& at,
-                                std::uint32_t all_inputs, Stopwatch& waiting) {
+__device__ inline void multiply(Products& p, StageRing& ring, StageCursor& at, std::uint32_t all_inputs,
+                                Stopwatch& waiting) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t quarter = threadIdx.x / kWarp % kQuarters;
   const std::uint32_t half = threadIdx.x / kWarp / kQuarters;
@@ -84,8 +87,8 @@ __device__ inline void multiply(Products<kTiles, kRowTiles>& p, StageRing& ring,
 #pragma unroll
     for (std::uint32_t col = 0; col < kUnitCols; ++col) {
       if (col * kBlocks + quarter < blocks)
-        multiply_block(p, weights + col * kTiles * kUnitBytes, inputs + col * kUnitInputs * 2, half,
-                       kRowStride);
+        multiply_block<kTiles, kRowTiles>(p, weights + col * kTiles * kUnitBytes,
+                                          inputs + col * kUnitInputs * 2, half, kRowStride);
     }
     __syncwarp();
     if (lane == 0) arrive(ring.empty[at.at]);
@@ -103,23 +106,46 @@ struct PartialSums {
   }
 };
 
-// Tiles 2 * pass and 2 * pass + 1 of this warp.
-template <int kTiles, int kRowTiles>
-__device__ inline void write_partial(PartialSums& sums, const Products<kTiles, kRowTiles>& p, int pass,
-                                     int n) {
+// Of a pass over row group kRows: tiles 2 * kPass and 2 * kPass + 1 of this warp, or tile 0 alone.
+template <int kPass, int kRows>
+__device__ inline void write_tiles(float* to, const Products& p, bool one_tile) {
+  constexpr std::uint32_t kRow = kPassOutputs + 4;
+#pragma unroll
+  for (int tile = 0; tile < 2; ++tile) {
+    if (tile == 1 && one_tile) return;
+    const float(&c)[4] = p.sum[kPass * 2 + tile][kRows];
+    to[tile * 16] = c[0];
+    to[tile * 16 + kRow] = c[1];
+    to[tile * 16 + 8] = c[2];
+    to[tile * 16 + kRow + 8] = c[3];
+  }
+}
+template <int kRows>
+__device__ inline void write_rows(float* to, const Products& p, std::uint32_t pass, bool one_tile) {
+  pass == 0 ? write_tiles<0, kRows>(to, p, one_tile) : write_tiles<1, kRows>(to, p, one_tile);
+}
+
+// Registers have no index: a way for each group of rows.
+__device__ inline void write_partial(PartialSums& sums, const Products& p, std::uint32_t pass,
+                                     std::uint32_t rows, bool one_tile) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t quarter = threadIdx.x / kWarp % kQuarters;
   const std::uint32_t half = threadIdx.x / kWarp / kQuarters;
-  constexpr int kTilesOfPass = kTiles == 1 ? 1 : 2;
-#pragma unroll
-  for (int tile = 0; tile < kTilesOfPass; ++tile) {
-    const std::uint32_t output = (half * kTilesOfPass + tile) * 16 + lane / 4;
-    const std::uint32_t row = lane % 4 * 2;
-    const float(&c)[4] = p.sum[pass * kTilesOfPass + tile][n];
-    sums.at[quarter][row][output] = c[0];
-    sums.at[quarter][row + 1][output] = c[1];
-    sums.at[quarter][row][output + 8] = c[2];
-    sums.at[quarter][row + 1][output + 8] = c[3];
+  float* to = &sums.at[quarter][lane % 4 * 2][half * (one_tile ? 16 : 32) + lane / 4];
+  static_assert(kMostRowTiles == 6);
+  switch (rows) {
+    case 0:
+      return write_rows<0>(to, p, pass, one_tile);
+    case 1:
+      return write_rows<1>(to, p, pass, one_tile);
+    case 2:
+      return write_rows<2>(to, p, pass, one_tile);
+    case 3:
+      return write_rows<3>(to, p, pass, one_tile);
+    case 4:
+      return write_rows<4>(to, p, pass, one_tile);
+    default:
+      return write_rows<5>(to, p, pass, one_tile);
   }
 }
 

@@ -55,6 +55,7 @@ __device__ inline void build_tables(const ExpertsJob& job, const DevicePlan& pla
   const std::uint32_t small = first_small_down(job, experts);
   const UnitsOfClass gate_up(job.gate_up, least), down(job.down, least), small_down(job.down, 1);
   std::uint32_t row_blocks = 0, gate_up_tasks = 0, down_tasks = 0;
+#pragma unroll 1
   for (std::uint32_t first = 0; first == 0 || first < experts; first += 4 * kWarp) {
     const std::uint32_t mine = first + 4 * lane;
     const FourExperts four(plan, mine);
@@ -64,9 +65,9 @@ __device__ inline void build_tables(const ExpertsJob& job, const DevicePlan& pla
     for (std::uint32_t j = 0; j < 4; ++j) {
       const std::uint32_t rows = four.offset[j + 1] - four.offset[j];
       const std::uint32_t blocks = mine + j < experts ? row_blocks_of(rows) : 0;
-      const UnitsOfClass& units = mine + j < small ? down : small_down;
+      const std::uint32_t down_units = mine + j < small ? down.of(rows) : small_down.of(rows);
       gate_ups[j] = blocks * tasks_of_units(job.gate_up.unit_rows, gate_up.of(rows));
-      downs[j] = blocks * job.down.parts * tasks_of_units(job.down.unit_rows, units.of(rows));
+      downs[j] = blocks * job.down.parts * tasks_of_units(job.down.unit_rows, down_units);
       own_gate_up += gate_ups[j];
       own_down += downs[j];
       row_blocks += blocks;
@@ -102,12 +103,13 @@ __device__ inline void build_tables(const ExpertsJob& job, const DevicePlan& pla
 }
 
 // All lanes of a warp, for a task that is on the list.
-__device__ inline Task locate_task(const ExpertsJob& job, const TaskTables& t, std::uint32_t index) {
+__device__ inline TaskPlace locate_task(const ExpertsJob& job, const TaskTables& t, std::uint32_t index) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const bool down = index >= t.gate_up_tasks;
   const std::uint32_t* first = down ? t.first_down : t.first_gate_up;
   if (down) index -= t.gate_up_tasks;
   std::uint32_t begun = 0;  // active experts whose first task is this one or before it
+#pragma unroll 1
   for (std::uint32_t i = 0; begun == i && i < t.experts; i += kWarp)
     begun += __popc(__ballot_sync(kAllLanes, i + lane < t.experts && first[i + lane] <= index));
   const std::uint32_t active = begun - 1;
@@ -115,12 +117,12 @@ __device__ inline Task locate_task(const ExpertsJob& job, const TaskTables& t, s
   const std::uint32_t gate_up = units_of_task(job.gate_up, t.least, of.rows);
   const std::uint32_t units =
       down ? units_of_task(job.down, active >= t.first_small ? 1 : t.least, of.rows) : gate_up;
-  return make_task(job, of, down, index - first[active], units, gate_up);
+  return {of, down, index - first[active], units, gate_up};
 }
 
 // A block's first task is one of the first of the list: found among 32 experts, without the tables, which
 // take their time. Without rows if it is not there. One warp; the plan must be complete.
-__device__ inline Task first_task(const ExpertsJob& job, const DevicePlan& plan, std::uint32_t index) {
+__device__ inline TaskPlace first_task(const ExpertsJob& job, const DevicePlan& plan, std::uint32_t index) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t experts = *plan.count;
   TaskExpert of{lane, 0, 0, 0};
@@ -134,10 +136,10 @@ __device__ inline Task first_task(const ExpertsJob& job, const DevicePlan& plan,
       lane < experts ? row_blocks_of(of.rows) * tasks_of_units(job.gate_up.unit_rows, units) : 0;
   const std::uint32_t end = sum_to_here(own, lane);
   const std::uint32_t beyond = __ballot_sync(kAllLanes, end > index);
-  if (beyond == 0) return Task{};
+  if (beyond == 0) return {};
   const auto from = [&](std::uint32_t value) { return __shfl_sync(kAllLanes, value, __ffs(beyond) - 1); };
   const TaskExpert its{from(lane), from(of.expert), from(of.first_pair), from(of.rows)};
-  return make_task(job, its, false, index - from(end - own), from(units), from(units));
+  return {its, false, index - from(end - own), from(units), from(units)};
 }
 
 // A planner has nothing to do until the plan is there, and its instructions come from afar: so it rehearses

@@ -44,6 +44,8 @@ struct ExpertsJob {  // what the kernel is launched with
   MatrixLayout gate_up, down;
   std::uint32_t activation_stride;
   std::uint32_t small_downs;  // experts at the end whose down tasks are small
+  std::uint32_t ahead_slice;  // bytes of gate-up weights that a block brings ahead: of one expert, at most,
+  std::uint32_t ahead_bytes;  // and of all
   bool sums_here;             // the weighted sum is made by whoever finishes the last task of some outputs
 };
 
@@ -95,9 +97,18 @@ struct TaskExpert {
   std::uint32_t rows;
 };
 
-// The task `group` of those that an expert has in a matrix.
-__device__ inline Task make_task(const ExpertsJob& job, const TaskExpert& of, bool down, std::uint32_t group,
-                                 std::uint32_t task_units, std::uint32_t gate_up_units) {
+// A place on the list: the task `group` of those that an expert has in a matrix.
+struct TaskPlace {
+  TaskExpert of{0, 0, 0, 0};  // without rows: beyond the list
+  bool down = false;
+  std::uint32_t group = 0;
+  std::uint32_t task_units = 0;
+  std::uint32_t gate_up_units = 0;  // of a gate-up task of the expert
+};
+
+__device__ inline Task make_task(const ExpertsJob& job, const TaskPlace& place) {
+  const auto& [of, down, first_group, task_units, gate_up_units] = place;
+  std::uint32_t group = first_group;
   const MatrixLayout& m = down ? job.down : job.gate_up;
   Task task;
   task.down = down;
