@@ -58,7 +58,7 @@ class Consumer {
   }
 
   __device__ void write_task(const Products& products, const TaskSlot& slot) {
-    const Task& task = slot.task;
+    const Task task = slot.task;  // at once, before barriers
     outputs_.start();
     if (threadIdx.x == 0) mark_experts(job_, ExpertsMark::kLastFull);
     if (first_ && threadIdx.x == 0) mark_experts(job_, ExpertsMark::kFirstTask);

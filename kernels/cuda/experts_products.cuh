@@ -133,9 +133,8 @@ __device__ inline void write_partial(PartialSums& sums, const Products& p, std::
   const std::uint32_t half = threadIdx.x / kWarp / kQuarters;
   float* to = &sums.at[quarter][lane % 4 * 2][half * (one_tile ? 16 : 32) + lane / 4];
   static_assert(kMostRowTiles == 6);
+  if (rows == 0) return write_rows<0>(to, p, pass, one_tile);  // most tasks have no others
   switch (rows) {
-    case 0:
-      return write_rows<0>(to, p, pass, one_tile);
     case 1:
       return write_rows<1>(to, p, pass, one_tile);
     case 2:

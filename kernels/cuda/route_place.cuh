@@ -35,13 +35,9 @@ __device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, con
   }
   if (lane == kWarp - 1) s.scan[e / kWarp] = sum;
   __syncthreads();
-  std::uint32_t before = sum - own;
-  std::uint32_t totals = 0;
-#pragma unroll 1
-  for (std::uint32_t w = 0; w < warps; ++w) {
-    before += w < e / kWarp ? s.scan[w] : 0;
-    totals += s.scan[w];
-  }
+  const std::uint32_t of_warp = lane < warps ? s.scan[lane] : 0;
+  const std::uint32_t totals = __reduce_add_sync(kAllLanes, of_warp);
+  const std::uint32_t before = __reduce_add_sync(kAllLanes, lane < e / kWarp ? of_warp : 0) + sum - own;
   if (e < args.shape.experts) {
     s.rows_of[e] = rows;
     s.start[e] = before & 0xFFFFU;

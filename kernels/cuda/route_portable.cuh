@@ -84,7 +84,7 @@ struct RowState {
       if (row.lane == i) top = {expert, rank_key(row.logits[expert])};
 #pragma unroll
       for (int v = 0; v < V; ++v)
-        if (expert == v * kWarp + row.lane) keys.key[v] = 0;
+        if (expert == keys.expert_of(v, row.lane)) keys.key[v] = 0;
     }
     weigh(args, row);
   }
@@ -139,10 +139,11 @@ __device__ inline void serve(const RouteArgs& args, RouteShared& s, const Row& r
   if (!row.live || !s.votes[row.index]) return;
   RowState<V> state;
   state.recall(args, s, row);
+  const std::uint32_t bits = state.keys.bits_of(s.active, row.lane);
   bool served = row.lane == 0 && has_bit(s.active, state.top.expert);
 #pragma unroll
   for (int v = 0; v < V; ++v)
-    if (state.keys.key[v] != 0 && (s.active[v] >> row.lane & 1) != 0) {
+    if (state.keys.key[v] != 0 && (bits >> v & 1) != 0) {
       const std::uint64_t mass = mass_of(args.shape.kind, key_value(state.keys.key[v]), state.mass.max);
       served |= 2 * mass >= state.mass.top;
     }

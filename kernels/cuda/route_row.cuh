@@ -48,10 +48,16 @@ __device__ __noinline__ inline std::uint32_t mass_of(RouterKind kind, float z, f
 }
 __device__ __noinline__ inline std::uint64_t quotient(std::uint64_t a, std::uint64_t b) { return a / b; }
 
-// Lane l holds experts l, l + 32, ...: V of them.
+// Lane l holds experts l V .. l V + V - 1; V is a power of two, at most 32.
 template <int V>
 struct RowKeys {
   std::uint32_t key[V];
+
+  static __device__ std::uint32_t expert_of(int v, std::uint32_t lane) { return lane * V + v; }
+  // Bit v: of key[v]'s expert in a set.
+  static __device__ std::uint32_t bits_of(const std::uint32_t* words, std::uint32_t lane) {
+    return words[lane * V / 32] >> (lane * V % 32);
+  }
 
   // key[v] in a loop that is not unrolled.
   __device__ std::uint32_t at(int v) const {
@@ -66,7 +72,7 @@ struct RowKeys {
     bool nan = false;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const std::uint32_t e = v * kWarp + lane;
+      const std::uint32_t e = expert_of(v, lane);
       const float z = e < experts ? row[e] : 0.0F;
       nan |= z != z;
       key[v] = e < experts ? rank_key(z) : 0;
@@ -74,27 +80,31 @@ struct RowKeys {
     return __any_sync(kAllLanes, nan) == 0;
   }
 
-  // Removes the first expert in rank order. All lanes get it and its key; key 0: none was left.
-  __device__ std::uint32_t pop(std::uint32_t lane, std::uint32_t& best_key) {
+  // Removes the first expert in rank order: true for the lane that held it, which gets it. All get its key.
+  __device__ bool pop(std::uint32_t lane, std::uint32_t& best_key, std::uint32_t& expert) {
     std::uint32_t best = 0;
 #pragma unroll
     for (int v = 0; v < V; ++v) best = max(best, key[v]);
     best_key = __reduce_max_sync(kAllLanes, best);
-    std::uint32_t expert = 0xFFFFFFFF;
+    int first = 0;  // of the lane's best
 #pragma unroll
     for (int v = V - 1; v >= 0; --v)
-      if (key[v] == best_key) expert = v * kWarp + lane;
-    expert = __reduce_min_sync(kAllLanes, expert);
+      if (key[v] == best) first = v;
+    expert = expert_of(first, lane);
+    const std::uint32_t lanes = __ballot_sync(kAllLanes, best == best_key);
+    // Of equal keys the first expert: so the first lane.
+    const bool mine = best == best_key && (lanes & lanes_below(lane)) == 0;
 #pragma unroll
     for (int v = 0; v < V; ++v)
-      if (expert == v * kWarp + lane) key[v] = 0;
-    return expert;
+      if (mine && v == first) key[v] = 0;
+    return mine;
   }
 
   __device__ void keep_only(const std::uint32_t* active_words, std::uint32_t lane) {
+    const std::uint32_t bits = bits_of(active_words, lane);
 #pragma unroll
     for (int v = 0; v < V; ++v)
-      if ((active_words[v] >> lane & 1) == 0) key[v] = 0;
+      if ((bits >> v & 1) == 0) key[v] = 0;
   }
 
   __device__ std::uint64_t sum_of_masses(RouterKind kind, float max) const {
@@ -127,8 +137,9 @@ __device__ void take_ranked(RowKeys<V>& keys, Ranked& list, std::uint32_t from, 
                             std::uint32_t lane) {
 #pragma unroll 1
   for (std::uint32_t i = from; i < until; ++i) {
-    std::uint32_t key;
-    const std::uint32_t expert = keys.pop(lane, key);
+    std::uint32_t key, expert;
+    const bool mine = keys.pop(lane, key, expert);
+    expert = __shfl_sync(kAllLanes, expert, __ffs(__ballot_sync(kAllLanes, mine)) - 1);
     if (lane == i) list = {expert, key};
   }
 }

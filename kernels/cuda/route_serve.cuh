@@ -11,10 +11,11 @@ namespace lynx::cuda {
 template <int V>
 __device__ inline bool is_served(const RouteArgs& args, const RouteShared& s, const Row& row,
                                  const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
+  const std::uint32_t bits = keys.bits_of(s.active, row.lane);
   bool served = row.lane == 0 && has_bit(s.active, top.expert);
 #pragma unroll 1
   for (int v = 0; v < V; ++v)
-    if (keys.at(v) != 0 && (s.active[v] >> row.lane & 1) != 0)
+    if (keys.at(v) != 0 && (bits >> v & 1) != 0)
       served |= std::uint64_t{2} * mass_of(args.shape.kind, key_value(keys.at(v)), mass.max) >= mass.top;
   return __any_sync(kAllLanes, served) != 0;
 }

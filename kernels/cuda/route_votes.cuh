@@ -58,17 +58,41 @@ __device__ inline void hint(const RouteArgs& args, const Row& row, std::uint32_t
   if (slot < kPlanHints) __stcg(args.plan.hints + slot, expert + 1);
 }
 
+// Takes the expert of slot i. True for the lane that held it.
+template <int V>
+__device__ inline bool take_one(RouteShared& s, const Row& row, RowKeys<V>& keys, Ranked& list,
+                                std::uint32_t i, std::uint32_t& expert) {
+  std::uint32_t key;
+  const bool mine = keys.pop(row.lane, key, expert);
+  if (mine) s.chosen[row.in_block][i] = expert;
+  if (row.lane == i) list.key = key;
+  return mine;
+}
+
+// take_ranked, by way of shared memory: no lane waits for another.
+template <int V>
+__device__ inline void take_rest(RouteShared& s, const Row& row, RowKeys<V>& keys, Ranked& list,
+                                 std::uint32_t from, std::uint32_t until) {
+  std::uint32_t expert;
+#pragma unroll 1
+  for (std::uint32_t i = from; i < until; ++i) take_one(s, row, keys, list, i, expert);
+  __syncwarp();
+}
+__device__ inline void recall_experts(const RouteShared& s, const Row& row, Ranked& list, std::uint32_t from,
+                                      std::uint32_t until) {
+  if (row.lane >= from && row.lane < until) list.expert = s.chosen[row.in_block][row.lane];
+}
+
 // The row's exact top-k, and its votes into this block's words.
 template <int V>
 __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const Row& row, RowKeys<V>& keys,
                                   Ranked& top, RowMass& mass) {
   const std::uint32_t k = args.shape.top_k;
-#pragma unroll 1
-  for (std::uint32_t i = 0; i < k; ++i) {
-    take_ranked(keys, top, i, i + 1, row.lane);
-    if (i == 0 && row.lane == 0 && !votes_by_margin(args.policy, args.shape))
-      hint(args, row, 0, top.expert);  // it always stays
-  }
+  std::uint32_t first;
+  if (take_one(s, row, keys, top, 0, first) && !votes_by_margin(args.policy, args.shape))
+    hint(args, row, 0, first);  // it always stays
+  take_rest(s, row, keys, top, 1, k);
+  recall_experts(s, row, top, 0, k);
   mass.max = key_value(__shfl_sync(kAllLanes, top.key, 0));
   const std::uint32_t own = votes_by_mass(args.policy) ? weigh_top(args, row, top, mass) : 0;
   if (votes_by_margin(args.policy, args.shape)) return cast_margin(args, s, row, keys, top, mass);
@@ -160,7 +184,8 @@ __device__ inline std::uint32_t choose(const RouteArgs& args, RouteShared& s, co
   if (row.lane < kept) chosen = {s.chosen[row.in_block][row.lane], s.chosen_key[row.in_block][row.lane]};
   if (kept < slots) {
     keys.keep_only(s.active, row.lane);
-    take_ranked(keys, chosen, kept, slots, row.lane);
+    take_rest(s, row, keys, chosen, kept, slots);
+    recall_experts(s, row, chosen, kept, slots);
   }
   return kept;
 }
