@@ -35,7 +35,8 @@ const char* tcp_segment_setting() {
 // Why each: ucx_transport.h.
 Settings settings_for(const UcxConfig& config, KvMemory memory) {
   const bool device = memory == KvMemory::kDevice;
-  const std::string between_devices = device ? ",cuda" : "";
+  // Also for a host pool: without it UCX finds no way to a peer whose pool lies on a device.
+  const std::string between_devices = device || ucx_moves_device_memory() ? ",cuda" : "";
   const char* scheme = device ? "get_zcopy" : "am";
   Settings settings{{"KEEPALIVE_INTERVAL", std::to_string(config.keepalive.count()) + "ms"},
                     {"RNDV_THRESH", std::to_string(config.rndv_threshold)}};
