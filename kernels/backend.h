@@ -69,6 +69,32 @@ struct HeadNorms {
   float eps = 0;
 };
 
+// What attention takes: of each row, before norm and rotary embedding.
+struct AttentionRows {
+  TensorView q;     // [T, Hq*D]; what it holds afterwards is not said
+  TensorView k, v;  // [T, Hkv*D] likewise
+  HeadNorms norms;
+  RopeTable rope;
+};
+
+// A layer up to its experts.
+struct AttentionLayer {
+  TensorView norm;  // [1, H]
+  float eps = 0;
+  const Matrix& qkv;  // [(Hq + 2 Hkv)*D, H]
+  HeadNorms head_norms;
+  RopeTable rope;
+  const Matrix& o;  // [H, Hq*D]
+};
+
+// What lies between its operations. matmul_input() is the type of a product's input.
+struct AttentionRoom {
+  TensorView normed;    // [T, H] input
+  TensorView qkv;       // [T, (Hq + 2 Hkv)*D]
+  TensorView attended;  // [T, Hq*D] input
+};
+AttentionRows attention_rows(const AttentionLayer& w, const AttentionRoom& room);  // columns of room.qkv
+
 // A pool of KV blocks as a device uses it. With a host pool: that itself, or one of the same layout in device
 // memory, and transports write and read the host pool. Without: in device memory, where transports write and
 // read, too. Lives no longer than the host pool; one backend made it.
@@ -152,11 +178,12 @@ class Backend {
   virtual void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) = 0;  // [T,H] [T,H] [1,H]
   virtual void matmul(TensorView out, TensorView x, const Matrix& w) = 0;                 // [T,N] [T,K] [N,K]
   virtual void matmul_add(TensorView out, TensorView x, const Matrix& w) = 0;             // out += x w^T
-  // Norm and rotary embedding of q and k, in place; then k and v go into the pool.
-  virtual void rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v,
-                              const HeadNorms& norms, const RopeTable& rope) = 0;  // [T,Hq*D] [T,Hkv*D] twice
-  // Causal, scaled by 1/sqrt(D), over the rows' own sequences; the batch's KV is already in the pool.
-  virtual void attention(TensorView out, TensorView q, std::uint32_t layer) = 0;  // [T,Hq*D] both
+  // Norm and rotary embedding of q and k; k and v go into the pool; then causal attention, scaled by
+  // 1/sqrt(D), over the rows' own sequences.
+  virtual void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) = 0;  // [T,Hq*D]
+  // x += o attention(qkv norm(x)): the operations above in turn, unless a device does better.
+  virtual void attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+                               std::uint32_t layer);  // [T,H]
   // By the batch's policy; padding rows neither vote nor route.
   virtual void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) = 0;  // [T,E]
   // out += sum over the plan's experts of weight * down(silu(gate x) * up x). Reads each active expert once.

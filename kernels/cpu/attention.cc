@@ -101,12 +101,12 @@ void store_token(std::byte* to, const float* values, std::uint32_t count, KvDtyp
 
 }  // namespace
 
-void CpuBackend::rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v,
-                                const HeadNorms& norms, const RopeTable& rope) {
-  norm_rope(q, norms.q, norms.eps, rope);
-  norm_rope(k, norms.k, norms.eps, rope);
-  write_kv(layer, k, v);
+void CpuBackend::attention(TensorView out, const AttentionRows& in, std::uint32_t layer) {
+  norm_rope(in.q, in.norms.q, in.norms.eps, in.rope);
+  norm_rope(in.k, in.norms.k, in.norms.eps, in.rope);
+  write_kv(layer, in.k, in.v);
   if (step_.kv_ready) step_.kv_ready(layer);
+  attend_rows(out, in.q, layer);
 }
 
 void CpuBackend::write_kv(std::uint32_t layer, TensorView k, TensorView v) {
@@ -128,7 +128,7 @@ void CpuBackend::write_kv(std::uint32_t layer, TensorView k, TensorView v) {
   }
 }
 
-void CpuBackend::attention(TensorView out, TensorView q, std::uint32_t layer) {
+void CpuBackend::attend_rows(TensorView out, TensorView q, std::uint32_t layer) {
   const PageLayout& layout = step_.kv->layout();
   const PagedKv kv{step_.kv->host(), &layout, layer, step_.batch.sequences};
   const Heads heads{layout.head_dim, layout.kv_heads, q.cols / (layout.head_dim * layout.kv_heads)};

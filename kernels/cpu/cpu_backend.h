@@ -57,9 +57,7 @@ class CpuBackend final : public Backend {
   void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) override;
   void matmul(TensorView out, TensorView x, const Matrix& w) override;
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override;
-  void rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v, const HeadNorms& norms,
-                      const RopeTable& rope) override;
-  void attention(TensorView out, TensorView q, std::uint32_t layer) override;
+  void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) override;
   void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) override;
   void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
                    std::uint32_t layer) override;
@@ -71,6 +69,7 @@ class CpuBackend final : public Backend {
   void matmul_with(Epilogue epilogue, TensorView out, TensorView x, const Matrix& w);
   void norm_rope(TensorView heads, TensorView weight, float eps, const RopeTable& rope);
   void write_kv(std::uint32_t layer, TensorView k, TensorView v);
+  void attend_rows(TensorView out, TensorView q, std::uint32_t layer);
 
   // The step under way.
   struct Step {

@@ -13,22 +13,25 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cuda/kernel_set.h"
 #include "kernels/cuda/paged_kv.h"
+#include "kernels/cuda/rope_store.h"
 #include "kernels/tensor.h"
 
 namespace lynx::cuda {
 
-inline constexpr std::uint32_t kMaxDecodeRows = 1024;
+inline constexpr std::uint32_t kMaxDecodeRows = 64;
 
+// With the norm, the rotary embedding and the write of the rows' keys and values: those before them must be
+// in the pool since before the step's first kernel. What q holds afterwards is not said.
 struct DecodeAttentionArgs {
   TensorView out;  // [T, Hq * D] bf16 or f32; T up to kMaxDecodeRows
-  TensorView q;    // [T, Hq * D] f32
-  KvLayer kv;      // bf16 or f32
-  StagedRows rows;
+  RopeStoreArgs in;
   std::uint32_t max_context = 0;  // no row's position reaches it
   // Device memory of decode_attention_workspace bytes, zeroed once. Launches of one stream share it, for any
   // number of rows up to the one that it was made for; heads and max_context stay the same.
   std::byte* workspace = nullptr;
+  KernelSet kernels = KernelSet::kHopper;
 };
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
                                        std::uint32_t head_dim, std::uint32_t max_context);

@@ -26,7 +26,14 @@ struct Softmax {
   float max, sum;
 };
 
+// 2^x, zero where that is not a normal number.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // The factor that brings a sum with maximum `part` to the maximum `all`; 0 for a part without keys.
-__device__ inline float rescale(float part, float all) { return exp2f(part - all); }
+__device__ inline float rescale(float part, float all) { return power_of_two(part - all); }
 
 }  // namespace lynx::cuda

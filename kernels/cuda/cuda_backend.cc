@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/core/check.h"
+#include "kernels/cuda/attention_block.h"
 #include "kernels/cuda/route.h"
 
 namespace lynx::cuda {
@@ -105,6 +106,7 @@ StepShape CudaBackend::reserve(const StepLimits& limits) {
   const std::uint32_t decode_rows = std::min(limits_.rows, kDecodeRows);
   attention_workspace_ = heap_.take(decode_attention_workspace(decode_rows, limits.q_heads, limits.kv_heads,
                                                                limits.head_dim, limits.context));
+  block_meetings_ = heap_.take(kAttentionBlockMeetings * sizeof(std::uint32_t));
   sample_workspace_ = heap_.take(sample_workspace(limits_.logit_rows));
   samples_ = heap_.take(limits_.logit_rows * sizeof(SampledRow));
   host_samples_ = PinnedMemory(limits_.logit_rows * sizeof(SampledRow));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/cuda_kv.h"
 #include "kernels/cuda/cuda_weights.h"
 #include "kernels/cuda/device.h"
@@ -66,9 +67,9 @@ class CudaBackend final : public Backend {
   void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) override;
   void matmul(TensorView out, TensorView x, const Matrix& w) override;
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override;
-  void rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v, const HeadNorms& norms,
-                      const RopeTable& rope) override;
-  void attention(TensorView out, TensorView q, std::uint32_t layer) override;
+  void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) override;
+  void attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+                       std::uint32_t layer) override;
   void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) override;
   void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,
                    std::uint32_t layer) override;
@@ -102,6 +103,7 @@ class CudaBackend final : public Backend {
   };
 
   void repeat(const GraphKey& key, const Operations& operations);
+  DecodeAttentionArgs decode_attention_args(TensorView out, const AttentionRows& in, std::uint32_t layer);
   void multiply(TensorView out, TensorView x, const Matrix& w, bool add);
   void abandon_step() noexcept;
   void enqueue_results(const CudaPlans& plans);
@@ -117,7 +119,7 @@ class CudaBackend final : public Backend {
   Step step_;
   std::vector<std::pair<GraphKey, GraphExec>> graphs_;  // a handful
 
-  DeviceMemory attention_workspace_, sample_workspace_, experts_workspace_;
+  DeviceMemory attention_workspace_, block_meetings_, sample_workspace_, experts_workspace_;
   ExpertShape expert_shape_;  // of what load_experts loaded last: equal in all layers
   TensorView logits_;         // that the steps of these addresses sample from
   DeviceMemory samples_;      // [R] SampledRow

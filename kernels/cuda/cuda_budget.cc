@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_block.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/gemm.h"
@@ -46,7 +46,8 @@ std::uint64_t workspace(const DeviceNeeds& n, const cuda::ExpertShape& experts, 
   return plans + tables + cuda::StepStage::device_bytes(rows, logit_rows) +
          cuda::decode_attention_workspace(std::min(rows, kDecodeRows), limits.q_heads, limits.kv_heads,
                                           limits.head_dim, limits.context) +
-         cuda::sample_workspace(logit_rows) + logit_rows * sizeof(cuda::SampledRow) +
+         cuda::kAttentionBlockMeetings * sizeof(std::uint32_t) + cuda::sample_workspace(logit_rows) +
+         logit_rows * sizeof(cuda::SampledRow) +
          cuda::experts_workspace_bytes(experts, n.router.top_k, rows) + cuda::WideGemm::workspace_bytes();
 }
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "common/core/check.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_block.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/rope_store.h"
@@ -53,42 +53,57 @@ void CudaBackend::multiply(TensorView out, TensorView x, const Matrix& w, bool a
   }
 }
 
-void CudaBackend::rope_and_store(std::uint32_t layer, TensorView q, TensorView k, TensorView v,
-                                 const HeadNorms& norms, const RopeTable& rope) {
+DecodeAttentionArgs CudaBackend::decode_attention_args(TensorView out, const AttentionRows& in,
+                                                       std::uint32_t layer) {
   const PageLayout& layout = step_.kv->layout();
-  rope_store({.q = q,
-              .k = k,
-              .v = v,
-              .q_weight = norms.q,
-              .k_weight = norms.k,
-              .eps = norms.eps,
-              .rope = rope.values,
-              .kv = kv_layer(step_.kv->device(), layout, layer),
-              .rows = step_.decode ? stage_.decode_rows(layout) : stage_.prefill_rows(layout)},
-             stream_.get());
-  if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
+  return {.out = out,
+          .in = {.q = in.q,
+                 .k = in.k,
+                 .v = in.v,
+                 .q_weight = in.norms.q,
+                 .k_weight = in.norms.k,
+                 .eps = in.norms.eps,
+                 .rope = in.rope.values,
+                 .kv = kv_layer(step_.kv->device(), layout, layer),
+                 .rows = step_.decode ? stage_.decode_rows(layout) : stage_.prefill_rows(layout)},
+          .max_context = limits_.context,
+          .workspace = attention_workspace_.get(),
+          .kernels = gpu_.kernels};
 }
 
-void CudaBackend::attention(TensorView out, TensorView q, std::uint32_t layer) {
-  const PageLayout& layout = step_.kv->layout();
-  const KvLayer kv = kv_layer(step_.kv->device(), layout, layer);
+void CudaBackend::attention(TensorView out, const AttentionRows& in, std::uint32_t layer) {
+  const DecodeAttentionArgs args = decode_attention_args(out, in, layer);
   if (step_.decode) {
-    decode_attention({.out = out,
-                      .q = q,
-                      .kv = kv,
-                      .rows = stage_.decode_rows(layout),
-                      .max_context = limits_.context,
-                      .workspace = attention_workspace_.get()},
-                     stream_.get());
+    decode_attention(args, stream_.get());
+    if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
     return;
   }
+  rope_store(args.in, stream_.get());
+  if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
   prefill_attention({.out = out,
-                     .q = q,
-                     .kv = kv,
-                     .rows = stage_.prefill_rows(layout),
+                     .q = in.q,
+                     .kv = args.in.kv,
+                     .rows = args.in.rows,
                      .tiles = stage_.tiles(),
                      .tile_count = stage_.tile_count()},
                     stream_.get());
+}
+
+void CudaBackend::attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+                                  std::uint32_t layer) {
+  const AttentionBlockArgs args = {
+      .x = x,
+      .norm_weight = w.norm,
+      .eps = w.eps,
+      .qkv = static_cast<const CudaMatrix&>(w.qkv).weights(),
+      .o = static_cast<const CudaMatrix&>(w.o).weights(),
+      .normed = room.normed,
+      .qkv_rows = room.qkv,
+      .attention = decode_attention_args(room.attended, attention_rows(w, room), layer),
+      .meetings = reinterpret_cast<std::uint32_t*>(block_meetings_.get())};
+  if (!step_.decode || !attention_block_takes(args)) return Backend::attention_block(x, w, room, layer);
+  cuda::attention_block(args, stream_.get());
+  if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
 }
 
 void CudaBackend::route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) {

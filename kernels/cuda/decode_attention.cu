@@ -1,137 +1,165 @@
-// Decode attention in bf16: bound by reading K and V once.
+// Decode attention in bf16, with the norm and rotary embedding of the step's queries and keys and the write
+// of its keys and values before it: bound by reading K and V once.
 //
-// A row's keys are cut into parts at multiples of split_tokens(context). A task is (row, part, KV head, up to
-// 8 of its query heads); blocks take tasks in turn. Eight warps share a task's keys in tiles of 16, each with
-// its own softmax; merging is in rising order of warps, then of parts, by the block that ends last.
+// A row's keys are cut into parts at multiples of split_tokens(context). A task is (row, part, KV heads of a
+// slice with up to 8 query heads each); blocks take tasks in turn. In each block one warp keeps a ring of
+// shared memory full with bulk copies, and eight compute, each for one KV head. A second launch merges the
+// parts of each row in rising order.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_any.h"
-#include "kernels/cuda/decode_merge.cuh"
+#include "kernels/cuda/decode_params.h"
+#include "kernels/cuda/decode_rows.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/portable.h"
 
 namespace lynx::cuda {
+namespace decode {
 namespace {
 
-using namespace decode;
-
-constexpr unsigned kBlocksPerMultiprocessor = 2;
-constexpr unsigned kMaxContext = kMaxParts * kMaxSplit;
+constexpr unsigned kRingBytes = 192 * 1024;
+constexpr unsigned kMergeWarps = 4;
 
 // The most parts of any context up to this one.
 unsigned most_parts(unsigned context) {
-  return std::max(
-      {parts_of(context), parts_of(std::min(context, 4096U)), parts_of(std::min(context, 16384U))});
-}
-
-// Finds the index-th task, and where its keys lie.
-template <unsigned kD>
-__device__ bool prepare_task(Shared<kD>& shared, const Params& p, unsigned index, unsigned buffer,
-                             unsigned live) {
-  Task task;
-  if (!find_task(task, p, index, live)) return false;
-  if (threadIdx.x == 0) shared.task[buffer] = task;
-  const BlockId* table = table_of(p.staged, task.row);
-  for (unsigned i = threadIdx.x; i < task.keys; i += kThreads) {
-    shared.offsets[buffer][i] =
-        static_cast<std::uint32_t>(token_offset(p.kv, table, task.first + i) / sizeof(uint4));
-  }
-  return true;
-}
-
-template <unsigned kD, typename Out>
-__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
-    decode_attention_kernel(const Params p) {
-  __shared__ Shared<kD> shared;
-  release_dependents();
-  const unsigned live = live_count(p.staged.live_rows, p.rows);
-  unsigned index = blockIdx.x;
-  unsigned buffer = 0;
-  bool more = prepare_task(shared, p, index, buffer, live);
-  __syncthreads();
-  if (more) prefetch_tile<kD>(p, shared.task[buffer], shared.offsets[buffer], first_key());
-  grid_dependency_wait();
-  while (more) {
-    const Task& now = shared.task[buffer];
-    Worker<kD> worker;
-    stage_queries(shared, p, now);
-    __syncthreads();
-    worker.run(p, now, shared.offsets[buffer], shared.q);
-    worker.publish(shared);
-    // While this task's results are merged, the next one's first keys come nearer.
-    index += gridDim.x;
-    buffer ^= 1;
-    more = prepare_task(shared, p, index, buffer, live);
-    __syncthreads();
-    if (more) prefetch_tile<kD>(p, shared.task[buffer], shared.offsets[buffer], first_key());
-    finish_task<kD, Out>(shared, p, now);
-    __syncthreads();  // done with shared memory
-  }
+  return std::max({parts_of(context), parts_of(std::min(context, 2048U)), parts_of(std::min(context, 4096U)),
+                   parts_of(std::min(context, 16384U))});
 }
 
 unsigned groups_of(unsigned per_kv) { return (per_kv + kHeads - 1) / kHeads; }
 
-template <unsigned kD>
-void launch_size(const Params& params, Dtype out, cudaStream_t stream) {
-  const Shape shape = {.grid = {multiprocessors() * kBlocksPerMultiprocessor, 1, 1},
-                       .block = {kThreads, 1, 1}};
-  switch (out) {
-    case Dtype::kF32:
-      return launch("decode_attention", decode_attention_kernel<kD, float>, shape, stream, Overlap::kPrevious,
-                    params);
-    case Dtype::kBf16:
-      return launch("decode_attention", decode_attention_kernel<kD, __nv_bfloat16>, shape, stream,
-                    Overlap::kPrevious, params);
-  }
+// KV heads of a slice: as many as fit, a power of two that divides them all.
+unsigned slice_heads_of(unsigned kv_heads, unsigned head_dim) {
+  unsigned heads = std::min(kSliceElements / head_dim, kWarps);
+  while (kv_heads % heads != 0) heads /= 2;
+  return heads;
 }
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// The counters lie first and have their place whatever the number of rows: what a small batch leaves behind
-// them must not be a larger one's counters.
-std::size_t counter_bytes(unsigned units_of_row) {
-  return aligned(std::size_t{kMaxDecodeRows} * units_of_row * sizeof(std::uint32_t));
+template <unsigned kD>
+__global__ void __launch_bounds__(kThreads, 1) decode_parts_kernel(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) std::byte memory[];
+  __shared__ RingBarriers barriers;
+  __shared__ HeadTables<kD> tables;
+  release_dependents();
+  if (threadIdx.x == 0) barriers.init(kWarps);
+  __syncthreads();
+  const Ring ring = {memory, min(kMaxStages, kRingBytes / tile_bytes(p.row_bytes)), tile_bytes(p.row_bytes),
+                     barriers};
+  if (warp_index() == kProducer) {
+    RingFiller filler(ring);
+    return stream_keys(p, filler, evict_first_policy());
+  }
+  const Contexts contexts(p);
+  const TaskWalk walk(p, contexts);
+  tables.fill(p, walk.row(), contexts);
+  sync_threads<1>(kComputeThreads);
+  StageCursor at;
+  grid_dependency_wait();
+  attend_parts<kD>(p, tables, walk, ring, at);
+}
+
+template <unsigned kD, typename Out>
+__global__ void __launch_bounds__(kMergeWarps* kWarp) decode_merge_kernel(const __grid_constant__ Params p) {
+  release_dependents();
+  const MergeWalk<kD / 16> walk(p, Contexts(p), kMergeWarps);
+  grid_dependency_wait();
+  merge_rows<kD, Out>(p, walk);
+}
+
+template <unsigned kD, typename Out>
+void launch_out(const Params& p, cudaStream_t stream) {
+  launch("decode_parts", decode_parts_kernel<kD>,
+         {.grid = {multiprocessors(), 1, 1}, .block = {kThreads, 1, 1}, .shared_bytes = kRingBytes}, stream,
+         Overlap::kPrevious, p);
+  const unsigned items = p.rows * p.kv.kv_heads * p.groups * (kD / 16);
+  launch("decode_merge", decode_merge_kernel<kD, Out>,
+         {.grid = {(items + kMergeWarps - 1) / kMergeWarps, 1, 1}, .block = {kMergeWarps * kWarp, 1, 1}},
+         stream, Overlap::kPrevious, p);
+}
+
+template <unsigned kD>
+void launch_size(const Params& p, Dtype out, cudaStream_t stream) {
+  switch (out) {
+    case Dtype::kF32:
+      return launch_out<kD, float>(p, stream);
+    case Dtype::kBf16:
+      return launch_out<kD, __nv_bfloat16>(p, stream);
+  }
 }
 
 }  // namespace
 
+bool takes(const KvLayer& kv) {
+  return kv.dtype == KvDtype::kBf16 && (kv.head_dim == 64 || kv.head_dim == 128);
+}
+
+Params make_params(const DecodeAttentionArgs& a) {
+  const auto floats = [](TensorView view) { return reinterpret_cast<const float*>(view.data); };
+  const RopeStoreArgs& in = a.in;
+  if (in.q.rows > kMaxDecodeRows) throw std::runtime_error("decode attention: at most 64 rows");
+  if (a.max_context > kMaxContext)
+    throw std::runtime_error("decode attention: a context of at most 131072 tokens");
+  const unsigned per_kv = in.q.cols / in.kv.head_dim / in.kv.kv_heads;
+  const unsigned slice_heads = slice_heads_of(in.kv.kv_heads, in.kv.head_dim);
+  Params p = {.out = a.out.data,
+              .out_stride = a.out.stride,
+              .q = floats(in.q),
+              .k = floats(in.k),
+              .v = floats(in.v),
+              .q_stride = in.q.stride,
+              .k_stride = in.k.stride,
+              .v_stride = in.v.stride,
+              .q_weight = floats(in.q_weight),
+              .k_weight = floats(in.k_weight),
+              .rope = floats(in.rope),
+              .rope_stride = in.rope.stride,
+              .eps = in.eps,
+              .scale = kLog2E / std::sqrt(static_cast<float>(in.kv.head_dim)),
+              .rows = in.q.rows,
+              .per_kv = per_kv,
+              .groups = groups_of(per_kv),
+              .parts = most_parts(a.max_context),
+              .slice_heads = slice_heads,
+              .slices = in.kv.kv_heads / slice_heads,
+              .row_bytes = slice_heads * in.kv.head_dim * 2,
+              .kv = in.kv,
+              .block_tokens = Divider(in.kv.block_tokens),
+              .units_of_row = Divider(in.kv.kv_heads * groups_of(per_kv)),
+              .groups_of_head = Divider(groups_of(per_kv)),
+              .staged = in.rows,
+              .work = {}};
+  const std::size_t units = std::size_t{p.rows} * p.kv.kv_heads * p.groups;
+  p.work.softmax = reinterpret_cast<float2*>(a.workspace);
+  p.work.out = reinterpret_cast<uint2*>(a.workspace + aligned(units * p.parts * kHeads * sizeof(float2)));
+  return p;
+}
+
+}  // namespace decode
+
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
                                        std::uint32_t head_dim, std::uint32_t max_context) {
-  const unsigned units_of_row = kv_heads * groups_of(q_heads / kv_heads);
-  const std::size_t parts = std::size_t{max_rows} * units_of_row * most_parts(max_context);
-  return counter_bytes(units_of_row) + aligned(parts * kHeads * sizeof(float2)) +
-         parts * kHeads * head_dim * sizeof(float);
+  using namespace decode;
+  const std::size_t parts =
+      std::size_t{max_rows} * kv_heads * groups_of(q_heads / kv_heads) * most_parts(max_context);
+  const std::size_t ours =
+      aligned(parts * kHeads * sizeof(float2)) + parts * kHeads * head_dim * sizeof(std::uint16_t);
+  return std::max(ours,
+                  decode_attention_portable_workspace(max_rows, q_heads, kv_heads, head_dim, max_context));
 }
 
 void decode_attention(const DecodeAttentionArgs& a, cudaStream_t stream) {
-  const unsigned q_heads = a.q.cols / a.kv.head_dim;
-  if (a.kv.dtype == KvDtype::kF32 || (a.kv.head_dim != 64 && a.kv.head_dim != 128))
-    return attention_any(a.out, a.q, a.kv, a.rows, stream);
-  if (a.q.rows > kMaxDecodeRows) throw std::runtime_error("decode attention: at most 1024 rows");
-  if (a.max_context > kMaxContext)
-    throw std::runtime_error("decode attention: a context of at most 131072 tokens");
-  Params params = {.out = a.out.data,
-                   .out_stride = a.out.stride,
-                   .q = reinterpret_cast<const float*>(a.q.data),
-                   .q_stride = a.q.stride,
-                   .rows = a.q.rows,
-                   .per_kv = q_heads / a.kv.kv_heads,
-                   .groups = groups_of(q_heads / a.kv.kv_heads),
-                   .parts = most_parts(a.max_context),
-                   .scale = kLog2E / std::sqrt(static_cast<float>(a.kv.head_dim)),
-                   .kv = a.kv,
-                   .staged = a.rows,
-                   .work = {}};
-  const std::size_t units = std::size_t{a.q.rows} * a.kv.kv_heads * params.groups;
-  params.work.done = reinterpret_cast<std::uint32_t*>(a.workspace);
-  std::byte* at = a.workspace + counter_bytes(a.kv.kv_heads * params.groups);
-  params.work.softmax = reinterpret_cast<float2*>(at);
-  at += aligned(units * params.parts * kHeads * sizeof(float2));
-  params.work.out = reinterpret_cast<float*>(at);
-  if (a.kv.head_dim == 64) return launch_size<64>(params, a.out.dtype, stream);
-  launch_size<128>(params, a.out.dtype, stream);
+  const KvLayer& kv = a.in.kv;
+  if (!decode::takes(kv)) {
+    rope_store(a.in, stream);
+    return attention_any(a.out, a.in.q, kv, a.in.rows, stream);
+  }
+  if (a.kernels == KernelSet::kPortable) return decode_attention_portable(a, stream);
+  if (kv.head_dim == 64) return decode::launch_size<64>(decode::make_params(a), a.out.dtype, stream);
+  decode::launch_size<128>(decode::make_params(a), a.out.dtype, stream);
 }
 
 }  // namespace lynx::cuda

@@ -1,7 +1,8 @@
 // The kernels of KernelSet::kPortable, and those for prompts that all devices share. Arguments, promises and
-// results: route.h, experts.h, gemm.h.
+// results: route.h, experts.h, attention.h, gemm.h.
 #pragma once
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/route.h"
@@ -13,6 +14,11 @@ void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream);  // thr
 // out += partial [B, k, parts, H], in the order of a row's slots.
 void add_slots_portable(const ExpertsArgs& args, const float* partial, std::uint32_t parts,
                         cudaStream_t stream);
+// After rope_store; one launch.
+void decode_attention_portable(const DecodeAttentionArgs& args, cudaStream_t stream);
+std::size_t decode_attention_portable_workspace(std::uint32_t max_rows, std::uint32_t q_heads,
+                                                std::uint32_t kv_heads, std::uint32_t head_dim,
+                                                std::uint32_t max_context);
 void skinny_gemm_portable(const GemmArgs& args, cudaStream_t stream);  // one launch
 
 // For ExpertsArgs::prompt, where the device has the shared memory for it (not 8.6 and 8.9); three launches.

@@ -1,6 +1,7 @@
 #include "kernels/cuda/rows.h"
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/row_squares.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda {
@@ -8,7 +9,6 @@ namespace {
 
 constexpr unsigned kVector = 8;  // elements of one access
 constexpr unsigned kNormThreads = 256;
-constexpr unsigned kNormWarps = kNormThreads / kWarp;
 
 template <typename From>
 __global__ void copy_rows(float* out, std::size_t out_stride, const From* x, std::size_t x_stride,
@@ -34,42 +34,55 @@ void launch_copy(const char* name, TensorView out, TensorView x, const std::uint
          reinterpret_cast<const From*>(x.data), x.stride, index, out.cols, live_rows);
 }
 
-// One block a row. The row is read twice; the second time it comes from L1.
+// One block a row, four lanes each 64 elements; rows longer than that go round again, and are read twice.
 template <typename To>
 __global__ void __launch_bounds__(kNormThreads)
     rms_norm_kernel(To* out, std::size_t out_stride, const float* x, std::size_t x_stride,
                     const float* weight, unsigned cols, float eps, const std::uint32_t* live_rows) {
+  constexpr unsigned kGroups = kNormThreads / 4;
+  __shared__ float of_group[kGroups];
   release_dependents();
   grid_dependency_wait();
   const unsigned row = blockIdx.x;
   if (row >= live_count(live_rows, gridDim.x)) return;
   x += row * x_stride;
   out += row * out_stride;
+  const unsigned first = threadIdx.x / 4 * kSquareGroup + threadIdx.x % 4 * kVector;
 
-  float sum = 0;
-  for (unsigned col = threadIdx.x * kVector; col < cols; col += kNormThreads * kVector) {
-    float v[kVector];
-    load8(v, x + col);
+  float v[2][kVector];
+  const auto load = [&](unsigned col) {
 #pragma unroll
-    for (const float f : v) sum += f * f;
-  }
-  __shared__ float of_warp[kNormWarps];
-  sum = warp_sum(sum);
-  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = sum;
-  __syncthreads();
+    for (unsigned i = 0; i < 2; ++i) {
+      if (col + 32 * i < cols)
+        load8(v[i], x + col + 32 * i);
+      else
+#pragma unroll
+        for (float& f : v[i]) f = 0;
+    }
+  };
   float total = 0;
+  for (unsigned pass = 0; pass < cols; pass += kGroups * kSquareGroup) {
+    load(pass + first);
+    const float sum = squares_of_group(v);
+    if (pass > 0) __syncthreads();
+    if (threadIdx.x % 4 == 0) of_group[threadIdx.x / 4] = sum;
+    __syncthreads();
 #pragma unroll
-  for (const float s : of_warp) total += s;
-  const float scale = rsqrtf(total / static_cast<float>(cols) + eps);
-
-  for (unsigned col = threadIdx.x * kVector; col < cols; col += kNormThreads * kVector) {
-    float v[kVector];
-    float w[kVector];
-    load8(v, x + col);
-    load8(w, weight + col);
+    for (unsigned chunk = 0; chunk < kGroups; chunk += kGroupsOfChunk)
+      total += squares_of_chunk([&](unsigned i) { return of_group[chunk + i]; });
+  }
+  const float scale = norm_scale(total, cols, eps);
+  for (unsigned pass = 0; pass < cols; pass += kGroups * kSquareGroup) {
+    if (cols > kGroups * kSquareGroup) load(pass + first);
 #pragma unroll
-    for (unsigned i = 0; i < kVector; ++i) v[i] *= scale * w[i];
-    store8(out + col, v);
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned col = pass + first + 32 * i;
+      if (col >= cols) continue;
+      float w[kVector];
+      load8(w, weight + col);
+      norm8(v[i], w, scale);
+      store8(out + col, v[i]);
+    }
   }
 }
 

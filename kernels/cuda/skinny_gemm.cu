@@ -50,13 +50,15 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const GemmPara
   const unsigned warp = warp_index();
   const unsigned first_k = rank * p.part_k;
 
-  constexpr unsigned kRound = kAhead * kSlice;
-  Slice ahead[kAhead];
+  // Slices on their way to a warp: with four tiles of rows there are no registers for more than two.
+  constexpr unsigned kDepth = kRowTiles == 4 ? 2 : kAhead;
+  constexpr unsigned kRound = kDepth * kSlice;
+  Slice ahead[kDepth];
   TileCursor next;  // of the slices after those in `ahead`
   if (begin + warp < end) {
     next.start(p, begin + warp, first_k);
 #pragma unroll
-    for (unsigned i = 0; i < kAhead; ++i) ahead[i] = next.load(i * kSlice);
+    for (unsigned i = 0; i < kDepth; ++i) ahead[i] = next.load(i * kSlice);
     prefetch_slices(p, begin + warp, first_k + kRound, first_k + p.part_k);
   }
   grid_dependency_wait();  // the weights above are no kernel's output
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const GemmPara
     const unsigned tile = first + warp;
     float* const round_sums = sums + round % Sizes::kRounds * Sizes::kSums;
     if (tile < end) {
-      float sum[kRowTiles][2][4] = {};
+      TileSums<kRowTiles> sum;
       const uint4* x = rows + threadIdx.x % kWarp;
       for (unsigned k = 0; k < p.part_k; k += kRound) {
         const bool last = k + kRound == p.part_k;
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const GemmPara
         else
           next.advance(kRound);
 #pragma unroll
-        for (unsigned i = 0; i < kAhead; ++i) {
+        for (unsigned i = 0; i < kDepth; ++i) {
           multiply<kRowTiles>(sum, ahead[i], x, tile_stride);
           x += kPerSlice;
           if (more) ahead[i] = next.load(i * kSlice);

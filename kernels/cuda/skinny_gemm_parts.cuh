@@ -82,21 +82,30 @@ __device__ void load_rows(uint4* to, const GemmParams& p, unsigned live, unsigne
   }
 }
 
-// sum[t][h] += the products of one slice: rows 16 t .. with outputs 8 h .. of the tile. x: the fragments of
-// the slice for this lane; tile_stride: from one row tile to the next.
+// What a tile's products add up to: two chains, for the 32 k of a slice that come first and second, so that
+// an instruction waits for the one before the last.
 template <unsigned kRowTiles>
-__device__ void multiply(float (&sum)[kRowTiles][2][4], const Slice& w, const uint4* x,
-                         unsigned tile_stride) {
+struct TileSums {
+  float chain[2][kRowTiles][2][4] = {};  // rows 16 t .. with outputs 8 h .. of the tile
+  __device__ float at(unsigned t, unsigned h, unsigned i) const {
+    return chain[0][t][h][i] + chain[1][t][h][i];
+  }
+};
+
+// x: the fragments of the slice for this lane; tile_stride: from one row tile to the next.
+template <unsigned kRowTiles>
+__device__ void multiply(TileSums<kRowTiles>& sums, const Slice& w, const uint4* x, unsigned tile_stride) {
 #pragma unroll
   for (unsigned t = 0; t < kRowTiles; ++t) {
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i) {
+      auto& sum = sums.chain[i][t];
       const uint4 a = x[t * tile_stride + 2 * i * kWarp];
-      mma_16816(sum[t][0], a.x, a.y, a.z, a.w, w.low[i].x, w.low[i].y);
-      mma_16816(sum[t][1], a.x, a.y, a.z, a.w, w.high[i].x, w.high[i].y);
+      mma_16816(sum[0], a.x, a.y, a.z, a.w, w.low[i].x, w.low[i].y);
+      mma_16816(sum[1], a.x, a.y, a.z, a.w, w.high[i].x, w.high[i].y);
       const uint4 b = x[t * tile_stride + (2 * i + 1) * kWarp];
-      mma_16816(sum[t][0], b.x, b.y, b.z, b.w, w.low[i].z, w.low[i].w);
-      mma_16816(sum[t][1], b.x, b.y, b.z, b.w, w.high[i].z, w.high[i].w);
+      mma_16816(sum[0], b.x, b.y, b.z, b.w, w.low[i].z, w.low[i].w);
+      mma_16816(sum[1], b.x, b.y, b.z, b.w, w.high[i].z, w.high[i].w);
     }
   }
 }
@@ -107,8 +116,9 @@ __device__ inline unsigned place(unsigned row, unsigned output) {
   return row * kTile + (output ^ (row / 2 % 2 * 8));
 }
 
-template <unsigned kRowTiles>
-__device__ void store_sums(float* to, const float (&sum)[kRowTiles][2][4]) {
+// use(place, sum of an output, sum of the next one) for all that the lane holds.
+template <unsigned kRowTiles, typename Use>
+__device__ void each_sum(const TileSums<kRowTiles>& sums, const Use& use) {
   const unsigned g = threadIdx.x % kWarp / 4;
   const unsigned q = threadIdx.x % 4;
 #pragma unroll
@@ -116,10 +126,17 @@ __device__ void store_sums(float* to, const float (&sum)[kRowTiles][2][4]) {
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
       const unsigned row = t * 16 + g;
-      *reinterpret_cast<float2*>(to + place(row, 8 * h + 2 * q)) = {sum[t][h][0], sum[t][h][1]};
-      *reinterpret_cast<float2*>(to + place(row + 8, 8 * h + 2 * q)) = {sum[t][h][2], sum[t][h][3]};
+      use(place(row, 8 * h + 2 * q), sums.at(t, h, 0), sums.at(t, h, 1));
+      use(place(row + 8, 8 * h + 2 * q), sums.at(t, h, 2), sums.at(t, h, 3));
     }
   }
+}
+
+template <unsigned kRowTiles>
+__device__ void store_sums(float* to, const TileSums<kRowTiles>& sums) {
+  each_sum<kRowTiles>(sums, [to](unsigned place, float a, float b) {
+    *reinterpret_cast<float2*>(to + place) = {a, b};
+  });
 }
 
 __device__ inline float4 load_remote(const float* address, unsigned block) {

@@ -1,4 +1,4 @@
-// Times inside the kernels of the MoE layer, for `lynx-bench kernel --timeline`. A kernel that is given a
+// Times inside kernels, for `lynx-bench kernel --timeline` and `dense --timeline`. A kernel that is given a
 // buffer leaves one record a block in it; without one a mark is a branch that is never taken.
 #pragma once
 
@@ -45,6 +45,25 @@ enum class RouteMark : std::uint32_t {
   kCount,
 };
 
+// Of attention_block.cu, by a block's first thread.
+enum class BlockMark : std::uint32_t {
+  kStart,
+  kReady,       // may read x
+  kNormed,      // its k of the rows are there
+  kMultiplied,  // its share of qkv
+  kAdded,       // the cluster's sums are written
+  kMet,         // by every block
+  kAttended,    // its parts are written
+  kAllAttended,
+  kMerged,
+  kAllMerged,
+  kLoaded,     // its k of the merged rows are there
+  kProjected,  // its share of o
+  kEnd,        // the cluster's sums are written
+  kCount,
+};
+
+inline constexpr std::size_t kBlockMarks = static_cast<std::size_t>(BlockMark::kCount);
 inline constexpr std::size_t kExpertsMarks = static_cast<std::size_t>(ExpertsMark::kCount);
 inline constexpr std::size_t kRouteMarks = static_cast<std::size_t>(RouteMark::kCount);
 
@@ -63,6 +82,12 @@ __device__ inline std::uint64_t global_nanoseconds() {
 template <typename Mark>
 __device__ inline void mark_now(std::uint64_t* timeline, Mark mark) {
   if (timeline != nullptr) set_mark(timeline, mark, global_nanoseconds());
+}
+// The same for a thread that marks much: its block's record is found once. Null: it marks nothing.
+template <typename Mark>
+__device__ inline std::uint64_t* record_of_block(std::uint64_t* timeline, bool marks) {
+  return timeline == nullptr || !marks ? nullptr
+                                       : timeline + blockIdx.x * static_cast<std::uint32_t>(Mark::kCount);
 }
 
 // Sums up what lies between start() and stop(); one thread.

@@ -57,4 +57,10 @@ __device__ inline void store8(__nv_bfloat16* to, const float (&v)[8]) {
 __device__ inline void store1(float* to, float value) { *to = value; }
 __device__ inline void store1(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
 
+// Two neighbours, the first at an even place.
+__device__ inline void store2(float* to, float a, float b) { *reinterpret_cast<float2*>(to) = {a, b}; }
+__device__ inline void store2(__nv_bfloat16* to, float a, float b) {
+  *reinterpret_cast<std::uint32_t*>(to) = pack_bf16(a, b);
+}
+
 }  // namespace lynx::cuda

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/bench/device_roofline.h"
+#include "kernels/cuda/timeline.h"
 #include "loadtest/bench/dense_chain.h"
 #include "loadtest/bench/small_ops.h"
 #include "loadtest/bench/subcommands.h"
@@ -18,6 +19,7 @@ const DenseShape kQwen3{"qwen3-30b-a3b", 2048, 32, 4, 128, 128, 151936};
 const DenseShape kQwen2{"qwen2-57b-a14b", 3584, 28, 4, 128, 64, 151936};
 const DenseShape kMixtral{"mixtral-8x7b", 4096, 32, 8, 128, 8, 32000};
 constexpr std::uint32_t kContext = 1024;
+constexpr std::uint32_t kUnevenContext = 1074;  // no multiple of the parts that attention cuts
 constexpr std::uint32_t kPrompt = 4096;
 
 class Report {
@@ -72,13 +74,42 @@ void measure_products(Report& report, const DenseShape& s) {
   measure_gemm(report, s.name + ".head", s.vocab, s.hidden, false);
 }
 
-void measure_attention(Report& report, const DenseShape& s) {
+void print_timeline(const std::vector<double>& marks, std::uint32_t rows) {
+  constexpr const char* kNames[] = {"runs",
+                                    "may read x",
+                                    "has its normed rows",
+                                    "has multiplied by qkv",
+                                    "has added up qkv",
+                                    "all have",
+                                    "has attended",
+                                    "all have",
+                                    "has merged",
+                                    "all have",
+                                    "has the merged rows",
+                                    "has multiplied by o",
+                                    "ends"};
+  static_assert(std::size(kNames) == cuda::kBlockMarks);
+  std::printf(
+      "attention block, B = %u: us since the one before ended; median block, last block of any layer\n",
+      rows);
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    std::printf("  %-24s %7.2f %7.2f\n", kNames[i], marks[2 * i], marks[2 * i + 1]);
+}
+
+void measure_attention(Report& report, const DenseShape& s, bool timeline) {
   for (const std::uint32_t rows : {1U, 16U, 32U, 64U}) {
     const cuda::KvLayers kv(s, rows, kContext);
     report.add_read(s.name + ".attention.c1024.b" + std::to_string(rows),
                     cuda::decode_attention_us(s, kv, rows), kv.bytes_per_layer());
-    const cuda::DenseChain chain(s, kv);
-    report.add_read(s.name + ".dense_layer.b" + std::to_string(rows), chain.us(rows), chain.bytes(rows));
+    const cuda::KvLayers uneven(s, rows, kUnevenContext);
+    const cuda::DenseChain chain(s, uneven);
+    const auto add = [&](const char* name, cuda::LayerPart part) {
+      report.add_read(s.name + name + std::to_string(rows), chain.us(rows, part), chain.bytes(rows, part));
+    };
+    if (timeline) print_timeline(chain.timeline(rows), rows);
+    add(".block.b", cuda::LayerPart::kBlock);
+    add(".block_apart.b", cuda::LayerPart::kBlockApart);
+    add(".dense_layer.b", cuda::LayerPart::kAll);
   }
   const cuda::KvLayers longer(s, 16, 8 * kContext);
   report.add_read(s.name + ".attention.c8192.b16", cuda::decode_attention_us(s, longer, 16),
@@ -122,7 +153,13 @@ void measure_small(Report& report, const DenseShape& s) {
   }
 }
 
-std::vector<BenchRow> run(bool all) {
+struct DenseFlags {
+  bool all = false;
+  bool block = false;
+  bool timeline = false;
+};
+
+std::vector<BenchRow> run(const DenseFlags& flags) {
   const double bandwidth = cuda::device_read_bandwidth(std::size_t{4} << 30);
   Report report(bandwidth);
   for (const std::size_t mib : {16U, 32U, 64U}) {
@@ -134,26 +171,28 @@ std::vector<BenchRow> run(bool all) {
                 .target = "",
                 .details = {}});
   }
-  measure_products(report, kQwen3);
-  measure_attention(report, kQwen3);
+  std::vector<DenseShape> shapes = {kQwen3};
+  if (flags.all) shapes.insert(shapes.end(), {kQwen2, kMixtral});
+  for (const DenseShape& shape : shapes) {
+    measure_attention(report, shape, flags.timeline);
+    if (!flags.block) measure_products(report, shape);
+  }
+  if (flags.block) return report.take();
   measure_prefill(report, kQwen3);
   measure_small(report, kQwen3);
-  if (!all) return report.take();
-  for (const DenseShape& shape : {kQwen2, kMixtral}) {
-    measure_products(report, shape);
-    measure_attention(report, shape);
-  }
   return report.take();
 }
 
 }  // namespace
 
 Subcommand add_dense(CLI::App& app) {
-  const auto all = std::make_shared<bool>(false);
+  const auto flags = std::make_shared<DenseFlags>();
   CLI::App* parser =
       app.add_subcommand("dense", "dense kernels on the GPU against the time to read their bytes");
-  parser->add_flag("--all", *all, "every model's dimensions, not only Qwen3-30B-A3B's");
-  return {parser, [all] { return run(*all); }};
+  parser->add_flag("--all", flags->all, "every model's dimensions, not only Qwen3-30B-A3B's");
+  parser->add_flag("--block", flags->block, "attention and its block alone");
+  parser->add_flag("--timeline", flags->timeline, "print when the attention block passes what");
+  return {parser, [flags] { return run(*flags); }};
 }
 
 }  // namespace lynx

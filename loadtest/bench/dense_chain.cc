@@ -1,6 +1,9 @@
 #include "loadtest/bench/dense_chain.h"
 
-#include "kernels/cuda/rope_store.h"
+#include <algorithm>
+
+#include "kernels/cuda/attention_block.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/rows.h"
 #include "loadtest/bench/dense_operands.h"
 
@@ -20,61 +23,100 @@ DenseChain::DenseChain(const DenseShape& s, const KvLayers& kv)
       norms_(upload_block<float>(ones(s.hidden))),
       rope_(upload_block<float>(ones(std::size_t{kv.context()} * s.head_dim))),
       workspace_(allocate_block<std::byte>(
-          decode_attention_workspace(kSkinnyRows, s.q_heads, s.kv_heads, s.head_dim, kv.context()))) {}
+          decode_attention_workspace(kSkinnyRows, s.q_heads, s.kv_heads, s.head_dim, kv.context()))),
+      meetings_(upload_block<std::uint32_t>(std::vector<std::uint32_t>(kAttentionBlockMeetings, 0))) {}
 
-double DenseChain::bytes(std::uint32_t rows) const {
-  const double weights = 2.0 * shape_.hidden * (shape_.qkv_size() + shape_.q_size() + shape_.experts);
+double DenseChain::bytes(std::uint32_t rows, LayerPart part) const {
+  const double router = part == LayerPart::kAll ? shape_.experts : 0;
+  const double weights = 2.0 * shape_.hidden * (shape_.qkv_size() + shape_.q_size() + router);
   return weights + 4.0 * rows * kv_.context() * shape_.kv_size();
 }
 
-void DenseChain::layer(std::uint32_t i, std::uint32_t rows, cudaStream_t stream) const {
+void DenseChain::layer(std::uint32_t i, std::uint32_t rows, LayerPart part, cudaStream_t stream,
+                       std::uint64_t* timeline) const {
   const DenseShape& s = shape_;
   const TensorView hidden = view_of(hidden_, rows, s.hidden);
   const TensorView normed = view_of(normed_, rows, s.hidden);
   const TensorView qkv = view_of(qkv_out_, rows, s.qkv_size());
   const TensorView attended = view_of(attended_, rows, s.q_size());
   const TensorView norm = view_of(norms_, 1, s.hidden);
-  const RmsNormArgs norm_args = {
-      .out = normed, .x = hidden, .weight = norm, .eps = 1e-6F, .live_rows = nullptr};
-  const auto product = [&](TensorView out, TensorView x, const DeviceBlock<std::uint16_t>& weights,
-                           bool add) {
-    skinny_gemm({.out = out,
-                 .x = x,
-                 .weights = weights.get() + std::size_t{i} * out.cols * x.cols,
-                 .add = add,
-                 .live_rows = nullptr,
-                 .kernels = kernels_of_device()},
-                stream);
+  const auto matrix = [i](const DeviceBlock<std::uint16_t>& weights, std::uint32_t n, std::uint32_t k) {
+    return weights.get() + std::size_t{i} * n * k;
   };
-  rms_norm(norm_args, stream);
-  product(qkv, normed, qkv_, false);
-  rope_store({.q = qkv.columns(0, s.q_size()),
-              .k = qkv.columns(s.q_size(), s.kv_size()),
-              .v = qkv.columns(s.q_size() + s.kv_size(), s.kv_size()),
-              .q_weight = view_of(norms_, 1, s.head_dim),
-              .k_weight = view_of(norms_, 1, s.head_dim),
-              .eps = 1e-6F,
-              .rope = view_of(rope_, kv_.context(), s.head_dim),
-              .kv = kv_.layer(i),
-              .rows = kv_.staged()},
-             stream);
-  decode_attention({.out = attended,
-                    .q = qkv.columns(0, s.q_size()),
-                    .kv = kv_.layer(i),
-                    .rows = kv_.staged(),
+  const AttentionBlockArgs block = {
+      .x = hidden,
+      .norm_weight = norm,
+      .eps = 1e-6F,
+      .qkv = matrix(qkv_, s.qkv_size(), s.hidden),
+      .o = matrix(o_, s.hidden, s.q_size()),
+      .normed = normed,
+      .qkv_rows = qkv,
+      .attention = {.out = attended,
+                    .in = {.q = qkv.columns(0, s.q_size()),
+                           .k = qkv.columns(s.q_size(), s.kv_size()),
+                           .v = qkv.columns(s.q_size() + s.kv_size(), s.kv_size()),
+                           .q_weight = view_of(norms_, 1, s.head_dim),
+                           .k_weight = view_of(norms_, 1, s.head_dim),
+                           .eps = 1e-6F,
+                           .rope = view_of(rope_, kv_.context(), s.head_dim),
+                           .kv = kv_.layer(i),
+                           .rows = kv_.staged()},
                     .max_context = kv_.context(),
-                    .workspace = workspace_.get()},
-                   stream);
-  product(hidden, attended, o_, true);
-  rms_norm(norm_args, stream);
-  product(view_of(logits_, rows, s.experts), normed, router_, false);
+                    .workspace = workspace_.get(),
+                    .kernels = kernels_of_device()},
+      .meetings = meetings_.get(),
+      .timeline = timeline};
+  if (part == LayerPart::kBlockApart) return attention_block_apart(block, stream);
+  attention_block(block, stream);
+  if (part == LayerPart::kBlock) return;
+  rms_norm({.out = normed, .x = hidden, .weight = norm, .eps = 1e-6F, .live_rows = nullptr}, stream);
+  skinny_gemm({.out = view_of(logits_, rows, s.experts),
+               .x = normed,
+               .weights = matrix(router_, s.experts, s.hidden),
+               .add = false,
+               .live_rows = nullptr,
+               .kernels = kernels_of_device()},
+              stream);
 }
 
-double DenseChain::us(std::uint32_t rows) const {
+double DenseChain::us(std::uint32_t rows, LayerPart part) const {
   const auto all = [&](cudaStream_t stream) {
-    for (std::uint32_t i = 0; i < kv_.layers(); ++i) layer(i, rows, stream);
+    for (std::uint32_t i = 0; i < kv_.layers(); ++i) layer(i, rows, part, stream);
   };
   return graph_microseconds(all, kReplays) / kv_.layers();
+}
+
+std::vector<double> DenseChain::timeline(std::uint32_t rows) const {
+  const std::size_t record = multiprocessors() * kBlockMarks;
+  const auto marks = allocate_block<std::uint64_t>(record * kv_.layers());
+  const auto all = [&](cudaStream_t stream) {
+    for (std::uint32_t i = 0; i < kv_.layers(); ++i)
+      layer(i, rows, LayerPart::kBlock, stream, marks.get() + i * record);
+  };
+  static_cast<void>(graph_microseconds(all, 1));
+  std::vector<std::uint64_t> host(record * kv_.layers());
+  require(cudaMemcpy(host.data(), marks.get(), host.size() * sizeof(host[0]), cudaMemcpyDeviceToHost),
+          "cudaMemcpy");
+  std::vector<std::vector<double>> of_mark(kBlockMarks);
+  std::uint64_t before = 0;
+  for (std::uint32_t i = 0; i < kv_.layers(); ++i) {
+    std::uint64_t end = 0;
+    for (std::size_t at = i * record; at < (i + 1) * record; ++at) {
+      if (host[at] == 0) continue;
+      end = std::max(end, host[at]);
+      if (before != 0)
+        of_mark[at % kBlockMarks].push_back((static_cast<double>(host[at]) - static_cast<double>(before)) *
+                                            1e-3);
+    }
+    before = end;
+  }
+  std::vector<double> medians;
+  for (auto& of : of_mark) {
+    std::sort(of.begin(), of.end());
+    medians.push_back(of.empty() ? 0 : of[of.size() / 2]);
+    medians.push_back(of.empty() ? 0 : of.back());
+  }
+  return medians;
 }
 
 }  // namespace lynx::cuda

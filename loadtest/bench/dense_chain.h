@@ -7,22 +7,31 @@
 
 namespace lynx::cuda {
 
-// Everything of a layer but routing and experts, one launch after the other: norm, qkv, rope and store,
-// attention, output projection, norm, router.
+enum class LayerPart {
+  kAll,         // everything but routing and experts: the attention block, norm, router
+  kBlock,       // norm, qkv, rope and store, attention, output projection: one launch where it may be
+  kBlockApart,  // the same, one launch after the other
+};
+
 class DenseChain {
  public:
   DenseChain(const DenseShape& shape, const KvLayers& kv);
-  double us(std::uint32_t rows) const;
-  double bytes(std::uint32_t rows) const;  // of weights, and of the rows' KV
+  double us(std::uint32_t rows, LayerPart part) const;
+  // Medians over blocks and layers of each BlockMark, us since the attention block of the layer before has
+  // ended.
+  std::vector<double> timeline(std::uint32_t rows) const;
+  double bytes(std::uint32_t rows, LayerPart part) const;  // of weights, and of the rows' KV
 
  private:
-  void layer(std::uint32_t index, std::uint32_t rows, cudaStream_t stream) const;
+  void layer(std::uint32_t index, std::uint32_t rows, LayerPart part, cudaStream_t stream,
+             std::uint64_t* timeline = nullptr) const;
 
   DenseShape shape_;
   const KvLayers& kv_;
   DeviceBlock<std::uint16_t> qkv_, o_, router_, normed_, attended_;
   DeviceBlock<float> hidden_, qkv_out_, logits_, norms_, rope_;
   DeviceBlock<std::byte> workspace_;
+  DeviceBlock<std::uint32_t> meetings_;
 };
 
 }  // namespace lynx::cuda

@@ -103,22 +103,31 @@ StagedRows KvLayers::all_rows() const {
 }
 
 double decode_attention_us(const DenseShape& shape, const KvLayers& kv, std::uint32_t rows) {
-  std::vector<float> random(std::size_t{rows} * shape.q_size());
+  std::vector<float> random(std::size_t{rows} * shape.qkv_size());
   std::mt19937 rng(5);
   std::normal_distribution<float> normal;
   for (float& value : random) value = normal(rng);
-  const auto q = upload_block<float>(random);
-  const auto out = allocate_block<std::uint16_t>(random.size());
+  const auto qkv = upload_block<float>(random);
+  const auto rope = upload_block<float>(ones(std::size_t{kv.context()} * shape.head_dim));
+  const auto out = allocate_block<std::uint16_t>(std::size_t{rows} * shape.q_size());
   const auto workspace = allocate_block<std::byte>(
       decode_attention_workspace(rows, shape.q_heads, shape.kv_heads, shape.head_dim, kv.context()));
+  const TensorView in = view_of(qkv, rows, shape.qkv_size());
   const auto all = [&](cudaStream_t stream) {
     for (std::uint32_t i = 0; i < kv.layers(); ++i) {
       decode_attention({.out = view_of(out, rows, shape.q_size()),
-                        .q = view_of(q, rows, shape.q_size()),
-                        .kv = kv.layer(i),
-                        .rows = kv.staged(),
+                        .in = {.q = in.columns(0, shape.q_size()),
+                               .k = in.columns(shape.q_size(), shape.kv_size()),
+                               .v = in.columns(shape.q_size() + shape.kv_size(), shape.kv_size()),
+                               .q_weight = {},
+                               .k_weight = {},
+                               .eps = 1e-6F,
+                               .rope = view_of(rope, kv.context(), shape.head_dim),
+                               .kv = kv.layer(i),
+                               .rows = kv.staged()},
                         .max_context = kv.context(),
-                        .workspace = workspace.get()},
+                        .workspace = workspace.get(),
+                        .kernels = kernels_of_device()},
                        stream);
     }
   };

@@ -115,19 +115,13 @@ void MoeTransformer::launch(const StepBatch& batch, KvCache& cache, LayerObserve
 // The forward pass, from the rows that the backend holds to the tokens that it samples.
 void MoeTransformer::forward_rows(const StepShape& shape) {
   const std::uint32_t t = shape.rows;
-  const std::uint32_t q_size = config_.q_heads * config_.head_dim;
-  const std::uint32_t kv_size = config_.kv_heads * config_.head_dim;
   const float eps = config_.rms_eps;
   const RopeTable rope{weights_.rope.view};
 
-  const TensorView x = act_.hidden.view.first_rows(t);           // [T, H]
-  const TensorView normed = act_.normed.view.first_rows(t);      // [T, H]
-  const TensorView qkv = act_.qkv.view.first_rows(t);            // [T, (Hq + 2 Hkv) D]
-  const TensorView q = qkv.columns(0, q_size);                   // [T, Hq D]
-  const TensorView k = qkv.columns(q_size, kv_size);             // [T, Hkv D]
-  const TensorView v = qkv.columns(q_size + kv_size, kv_size);   // [T, Hkv D]
-  const TensorView attended = act_.attended.view.first_rows(t);  // [T, Hq D]
-  const TensorView router = act_.router.view.first_rows(t);      // [T, E]
+  const TensorView x = act_.hidden.view.first_rows(t);       // [T, H]
+  const TensorView normed = act_.normed.view.first_rows(t);  // [T, H]
+  const TensorView router = act_.router.view.first_rows(t);  // [T, E]
+  const AttentionRoom room = {normed, act_.qkv.view.first_rows(t), act_.attended.view.first_rows(t)};
   const Tensor* const replayed =
       !replayed_.empty() && t <= replayed_[0].view.rows ? replayed_.data() : nullptr;
 
@@ -135,11 +129,9 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
   for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
     const LayerWeights& w = weights_.layers[layer];
 
-    backend_->rms_norm(normed, x, w.attention_norm.view, eps);
-    backend_->matmul(qkv, normed, *w.qkv);
-    backend_->rope_and_store(layer, q, k, v, {w.q_norm.view, w.k_norm.view, eps}, rope);
-    backend_->attention(attended, q, layer);
-    backend_->matmul_add(x, attended, *w.o);
+    const AttentionLayer attention = {
+        w.attention_norm.view, eps, *w.qkv, {w.q_norm.view, w.k_norm.view, eps}, rope, *w.o};
+    backend_->attention_block(x, attention, room, layer);  // norm, q k v, attention, output projection
 
     backend_->rms_norm(normed, x, w.mlp_norm.view, eps);
     backend_->matmul(router, normed, *w.router);

@@ -71,6 +71,31 @@ class KvCase {
     }
     pool_->upload(bytes);
   }
+  // After fill(): a token that is not in the pool yet, but that the references know.
+  void expect(std::uint32_t sequence, std::uint32_t position, const std::vector<float>& k,
+              const std::vector<float>& v) {
+    const std::size_t begin = layout_.block_offset(kLayer, 0);
+    const auto place = [&](std::size_t offset, std::vector<float> values) {
+      if (layout_.dtype == KvDtype::kBf16) values = rounded_to_bf16(values);
+      std::copy(values.begin(), values.end(),
+                values_.begin() + static_cast<std::ptrdiff_t>((offset - begin) / bytes_of(layout_.dtype)));
+      expect_ok(cudaMemset(pool_->get() + offset, 0xFF, layout_.token_bytes()));
+    };
+    place(k_offset(sequence, position), k);
+    place(v_offset(sequence, position), v);
+  }
+  // What the pool on the device holds at such an offset: a token's heads.
+  std::vector<float> stored(std::size_t offset) const {
+    const auto bytes = DeviceArray<std::byte>::download_from(pool_->get() + offset, layout_.token_bytes());
+    const std::size_t size = bytes_of(layout_.dtype);
+    std::vector<float> out;
+    for (std::size_t i = 0; i < bytes.size(); i += size) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + i, size);
+      out.push_back(size == 4 ? std::bit_cast<float>(bits) : bf16_to_f32(static_cast<std::uint16_t>(bits)));
+    }
+    return out;
+  }
   // After fill(): the token's heads, [kv_heads * head_dim].
   const float* k(std::uint32_t sequence, std::uint32_t position) const {
     return at(k_offset(sequence, position));
@@ -91,6 +116,38 @@ class KvCase {
   std::unique_ptr<DeviceArray<std::byte>> pool_;
   std::vector<float> values_;
 };
+
+inline constexpr float kHeadEps = 1e-6F;
+
+// [context, size]: cosines, then sines.
+inline std::vector<float> rope_table(std::uint32_t context, std::uint32_t size) {
+  std::vector<float> out(std::size_t{context} * size);
+  for (std::uint32_t p = 0; p < context; ++p) {
+    for (std::uint32_t i = 0; i < size / 2; ++i) {
+      const double angle = p / std::pow(10000.0, 2.0 * i / size);
+      out[std::size_t{p} * size + i] = static_cast<float>(std::cos(angle));
+      out[std::size_t{p} * size + size / 2 + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return out;
+}
+
+// Norm (unless weight is empty) and rotation of one head, by one row of the table.
+inline std::vector<double> norm_rope_reference(const float* head, const std::vector<float>& weight,
+                                               const float* rope, std::uint32_t size) {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < size; ++i) sum += double{head[i]} * head[i];
+  const double scale = 1 / std::sqrt(sum / size + kHeadEps);
+  std::vector<double> x(size);
+  for (std::uint32_t i = 0; i < size; ++i) x[i] = weight.empty() ? head[i] : head[i] * scale * weight[i];
+  std::vector<double> out(size);
+  for (std::uint32_t i = 0; i < size / 2; ++i) {
+    const std::uint32_t j = i + size / 2;
+    out[i] = x[i] * rope[i] - x[j] * rope[j];
+    out[j] = x[j] * rope[i] + x[i] * rope[j];
+  }
+  return out;
+}
 
 // One row's attention over keys 0..position of its sequence, [Hq * D], in double.
 inline std::vector<double> attention_reference(const KvCase& kv, Heads heads, const float* q,

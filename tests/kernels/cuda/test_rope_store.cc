@@ -5,37 +5,7 @@
 namespace lynx::cuda {
 namespace {
 
-constexpr float kEps = 1e-6F;
 constexpr std::uint32_t kContext = 400;
-
-std::vector<float> rope_table(std::uint32_t size) {
-  std::vector<float> out(std::size_t{kContext} * size);
-  for (std::uint32_t p = 0; p < kContext; ++p) {
-    for (std::uint32_t i = 0; i < size / 2; ++i) {
-      const double angle = p / std::pow(10000.0, 2.0 * i / size);
-      out[p * size + i] = static_cast<float>(std::cos(angle));
-      out[p * size + size / 2 + i] = static_cast<float>(std::sin(angle));
-    }
-  }
-  return out;
-}
-
-// Norm (unless weight is empty) and rotation of one head.
-std::vector<double> reference(const float* head, const std::vector<float>& weight, const float* rope,
-                              std::uint32_t size) {
-  double sum = 0;
-  for (std::uint32_t i = 0; i < size; ++i) sum += double{head[i]} * head[i];
-  const double scale = 1 / std::sqrt(sum / size + kEps);
-  std::vector<double> x(size);
-  for (std::uint32_t i = 0; i < size; ++i) x[i] = weight.empty() ? head[i] : head[i] * scale * weight[i];
-  std::vector<double> out(size);
-  for (std::uint32_t i = 0; i < size / 2; ++i) {
-    const std::uint32_t j = i + size / 2;
-    out[i] = x[i] * rope[i] - x[j] * rope[j];
-    out[j] = x[j] * rope[i] + x[i] * rope[j];
-  }
-  return out;
-}
 
 class CudaRopeStore : public GpuTest {
  protected:
@@ -53,7 +23,7 @@ class CudaRopeStore : public GpuTest {
     const auto qkv = random_floats(std::size_t{rows} * all, fresh_seed(), 2);
     const auto q_weight = normed ? random_floats(heads.size, fresh_seed()) : std::vector<float>{};
     const auto k_weight = normed ? random_floats(heads.size, fresh_seed()) : std::vector<float>{};
-    const auto rope = rope_table(heads.size);
+    const auto rope = rope_table(kContext, heads.size);
     const DeviceMatrix input(Dtype::kF32, rows, all, qkv);
     const DeviceMatrix table(Dtype::kF32, kContext, heads.size, rope);
     const DeviceMatrix norms(Dtype::kF32, 2, heads.size,
@@ -72,7 +42,7 @@ class CudaRopeStore : public GpuTest {
                 .v = input.view().columns(q_size + kv_size, kv_size),
                 .q_weight = normed ? q_norm.view() : TensorView{},
                 .k_weight = normed ? k_norm.view() : TensorView{},
-                .eps = kEps,
+                .eps = kHeadEps,
                 .rope = table.view(),
                 .kv = kv.layer(),
                 .rows = staged},
@@ -99,10 +69,11 @@ class CudaRopeStore : public GpuTest {
       }
       const float* turn = rope.data() + positions[r] * heads.size;
       for (std::uint32_t h = 0; h < heads.q; ++h) {
-        for (const double x : reference(in + h * heads.size, q_weight, turn, heads.size)) q_ref.push_back(x);
+        for (const double x : norm_rope_reference(in + h * heads.size, q_weight, turn, heads.size))
+          q_ref.push_back(x);
       }
       for (std::uint32_t h = 0; h < heads.kv; ++h) {
-        for (const double x : reference(in + q_size + h * heads.size, k_weight, turn, heads.size))
+        for (const double x : norm_rope_reference(in + q_size + h * heads.size, k_weight, turn, heads.size))
           k_ref.push_back(x);
       }
       for (std::uint32_t i = 0; i < kv_size; ++i) v_ref.push_back(in[q_size + kv_size + i]);

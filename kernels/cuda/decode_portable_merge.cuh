@@ -1,9 +1,9 @@
-// Merging in decode_attention.cu: the warps of a part, then the parts of a row.
+// Merging in decode_portable.cu: the warps of a part, then the parts of a row.
 #pragma once
 
-#include "kernels/cuda/decode_worker.cuh"
+#include "kernels/cuda/decode_portable_worker.cuh"
 
-namespace lynx::cuda::decode {
+namespace lynx::cuda::decode_portable {
 
 // A warp merges for one head; each lane owns kD / 32 consecutive elements of it.
 inline constexpr unsigned kLanes = kThreads / kHeads;
@@ -133,4 +133,4 @@ __device__ void finish_task(Shared<kD>& shared, const Params& p, const Task& tas
   if (finish_part<kD, Out>(shared, p, task, unit, parts)) merge_parts<kD, Out>(shared, p, task, unit, parts);
 }
 
-}  // namespace lynx::cuda::decode
+}  // namespace lynx::cuda::decode_portable

@@ -1,0 +1,250 @@
+// See attention_block.h. Blocks come in clusters of four, one a multiprocessor; all are resident at once,
+// since they meet. Shared memory of a block: a ring of weights, keys and values; its k of the rows; the sums
+// of its tiles.
+//
+// Bytes per launch: the weights of qkv and o, and each row's keys and values, once.
+#include "kernels/cuda/attention_block.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "kernels/cuda/attention_block_rows.cuh"
+#include "kernels/cuda/decode_params.h"
+#include "kernels/cuda/decode_rows.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows.h"
+
+namespace lynx::cuda {
+namespace block {
+namespace {
+
+using decode::kProducer;
+using decode::kThreads;
+
+struct Params {
+  float* hidden;
+  std::size_t hidden_stride;
+  const float* norm_weight;
+  float eps;
+  Product qkv, o;
+  float* qkv_rows;
+  std::size_t qkv_stride;
+  decode::Params attention;
+  std::uint32_t* meetings;
+  std::uint64_t* timeline;
+  unsigned stages, x_bytes;  // of shared memory, the ring's and the rows'; sums follow
+};
+
+template <unsigned kD>
+struct Static {
+  RingBarriers ring;
+  Inbox squares, qkv_sums, o_sums;
+  NormShared norm;
+  decode::HeadTables<kD> heads;
+};
+
+// The one order in which all of a block's weights, keys and values come.
+__device__ void stream(const Params& p, const Ring& ring) {
+  const std::uint64_t policy = evict_first_policy();
+  RingFiller filler(ring);
+  stream_weights(p.qkv, Share(p.qkv), filler, policy);
+  decode::stream_keys(p.attention, filler, policy);
+  stream_weights(p.o, Share(p.o), filler, policy);
+}
+
+template <unsigned kRowTiles, unsigned kD>
+__device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, uint4* x, float* sums) {
+  GridMeetings grid(p.meetings, kAttentionBlockMeetings);
+  std::uint64_t* const record = record_of_block<BlockMark>(p.timeline, threadIdx.x == 0);
+  const auto mark = [record](BlockMark at) {
+    if (record != nullptr) record[static_cast<unsigned>(at)] = global_nanoseconds();
+  };
+  StageCursor at;
+  mark(BlockMark::kStart);
+  // What can be asked for before the rows are there, then the rows, then what needs no row.
+  const decode::Contexts contexts(p.attention);
+  const Share qkv(p.qkv);
+  const NormWeights norm(p.norm_weight, qkv);
+  grid_dependency_wait();
+  mark(BlockMark::kReady);
+  HiddenRows<kRowTiles> rows(p.hidden, p.hidden_stride, qkv, p.attention.rows);
+  if (blockIdx.x == 0 && threadIdx.x == 0) grid.begin();
+  const unsigned live = contexts.live;
+  const decode::TaskWalk tasks(p.attention, contexts);
+  shared.heads.fill(p.attention, tasks.row(), contexts);
+  const decode::MergeWalk<kD / 16> merges(p.attention, contexts, kWarps);
+
+  store_normed_rows<kRowTiles>(x, shared.norm, shared.squares, qkv, rows, norm, p.eps, p.qkv.k);
+  mark(BlockMark::kNormed);
+  multiply_share<kRowTiles>(p.qkv, qkv, ring, at, x, shared.qkv_sums, sums);
+  mark(BlockMark::kMultiplied);
+  shared.qkv_sums.await();
+  add_parts<kRowTiles>(p.qkv, qkv, sums, live, [&](unsigned row, unsigned output, float4 sum) {
+    *reinterpret_cast<float4*>(p.qkv_rows + row * p.qkv_stride + output) = sum;
+  });
+  mark(BlockMark::kAdded);
+  grid.meet<kComputeBarrier>(kComputeThreads);
+  mark(BlockMark::kMet);
+
+  decode::attend_parts<kD>(p.attention, shared.heads, tasks, ring, at);
+  mark(BlockMark::kAttended);
+  grid.meet<kComputeBarrier>(kComputeThreads);
+  mark(BlockMark::kAllAttended);
+  decode::merge_rows<kD, __nv_bfloat16>(p.attention, merges);
+  mark(BlockMark::kMerged);
+  grid.meet<kComputeBarrier>(kComputeThreads);
+  mark(BlockMark::kAllMerged);
+
+  const Share o(p.o);
+  load_rows<kRowTiles>(x, o, reinterpret_cast<const std::uint16_t*>(p.attention.out), p.attention.out_stride,
+                       live);
+  mark(BlockMark::kLoaded);
+  multiply_share<kRowTiles>(p.o, o, ring, at, x, shared.o_sums, sums);
+  mark(BlockMark::kProjected);
+  shared.o_sums.await();
+  add_parts<kRowTiles>(p.o, o, sums, live, [&](unsigned row, unsigned output, float4 sum) {
+    auto* to = reinterpret_cast<float4*>(p.hidden + row * p.hidden_stride + output);
+    const float4 old = *to;
+    *to = {sum.x + old.x, sum.y + old.y, sum.z + old.z, sum.w + old.w};
+  });
+  mark(BlockMark::kEnd);
+}
+
+template <unsigned kRowTiles, unsigned kD>
+__global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) std::byte memory[];
+  __shared__ Static<kD> shared;
+  release_dependents();
+  if (threadIdx.x == 0) {
+    shared.ring.init(kWarps);
+    shared.squares.expect(p.qkv.k / kPartK * kRowTiles * 16 * sizeof(float));
+    shared.qkv_sums.expect(bytes_that_come<kRowTiles>(p.qkv, Share(p.qkv)));
+    shared.o_sums.expect(bytes_that_come<kRowTiles>(p.o, Share(p.o)));
+  }
+  cluster_arrive();
+  cluster_wait();
+  const Ring ring = {memory, p.stages, kProductStage, shared.ring};
+  auto* x = reinterpret_cast<uint4*>(memory + p.stages * kProductStage);
+  auto* sums = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x) + p.x_bytes);
+  if (warp_index() == kProducer) return stream(p, ring);
+  compute<kRowTiles, kD>(p, ring, shared, x, sums);
+}
+
+unsigned row_tiles_of(unsigned rows) { return rows <= 16 ? 1 : 2; }
+
+unsigned most_own_parts(unsigned k) {
+  unsigned most = 0;
+  for (unsigned rank = 0; rank < kCluster; ++rank)
+    most = std::max(most, first_part_of(k, rank + 1) - first_part_of(k, rank));
+  return most;
+}
+
+unsigned sums_bytes(const Product& p, unsigned clusters, unsigned row_tiles) {
+  const unsigned tiles = (p.n / kTile + clusters - 1) / clusters;
+  return tiles_of_rank(tiles, 0) * (p.k / kPartK) * row_tiles * 16 * kTile * sizeof(float);
+}
+
+// What the launch needs for its shape; no blocks: it does not fit.
+struct Plan {
+  unsigned blocks = 0, stages = 0, x_bytes = 0, shared_bytes = 0;
+};
+
+constexpr unsigned kSharedBytes = 227 * 1024 - sizeof(Static<128>) - 1024;
+constexpr unsigned kFewestStages = 3;
+
+template <typename Kernel>
+Plan make_plan(Kernel kernel, const Product& qkv, const Product& o, unsigned row_tiles) {
+  static std::atomic<int> known{0};  // how many clusters the device holds: asked once, for all these kernels
+  Plan plan;
+  const Shape shape = {
+      .grid = {kCluster, 1, 1}, .block = {kThreads, 1, 1}, .shared_bytes = kSharedBytes, .cluster = kCluster};
+  int clusters = known.load(std::memory_order_relaxed);
+  if (clusters == 0) {
+    clusters = max_active_clusters("attention_block", kernel, shape);
+    known.store(clusters, std::memory_order_relaxed);
+  }
+  if (clusters <= 0) return plan;
+  plan.x_bytes =
+      std::max(most_own_parts(qkv.k), most_own_parts(o.k)) * row_tiles * kFragments * sizeof(uint4);
+  const unsigned rest =
+      plan.x_bytes + std::max(sums_bytes(qkv, clusters, row_tiles), sums_bytes(o, clusters, row_tiles));
+  if (rest + kFewestStages * kProductStage > kSharedBytes) return plan;
+  plan.blocks = clusters * kCluster;
+  plan.stages = std::min(kMaxStages, (kSharedBytes - rest) / kProductStage);
+  plan.shared_bytes = plan.stages * kProductStage + rest;
+  return plan;
+}
+
+bool takes_product(const Product& p) {
+  return p.n % kTile == 0 && p.k % kPartK == 0 && p.k >= kCluster * kPartK &&
+         most_own_parts(p.k) <= kMaxOwnParts;
+}
+
+Product qkv_of(const AttentionBlockArgs& a) { return {a.qkv, a.qkv_rows.cols, a.x.cols}; }
+Product o_of(const AttentionBlockArgs& a) { return {a.o, a.x.cols, a.attention.out.cols}; }
+
+template <typename Use>
+auto with_kernel(const AttentionBlockArgs& a, const Use& use) {
+  const bool small = a.attention.in.kv.head_dim == 64;
+  if (row_tiles_of(a.x.rows) == 1)
+    return small ? use(attention_block_kernel<1, 64>) : use(attention_block_kernel<1, 128>);
+  return small ? use(attention_block_kernel<2, 64>) : use(attention_block_kernel<2, 128>);
+}
+
+Plan plan_of(const AttentionBlockArgs& a) {
+  if (a.attention.kernels != KernelSet::kHopper || a.x.rows > kMaxRows || !decode::takes(a.attention.in.kv) ||
+      a.attention.out.dtype != Dtype::kBf16 || !takes_product(qkv_of(a)) || !takes_product(o_of(a)))
+    return {};
+  return with_kernel(
+      a, [&](auto kernel) { return make_plan(kernel, qkv_of(a), o_of(a), row_tiles_of(a.x.rows)); });
+}
+
+}  // namespace
+}  // namespace block
+
+bool attention_block_takes(const AttentionBlockArgs& a) { return block::plan_of(a).blocks > 0; }
+
+void attention_block(const AttentionBlockArgs& a, cudaStream_t stream) {
+  using namespace block;
+  const Plan plan = plan_of(a);
+  if (plan.blocks == 0) return attention_block_apart(a, stream);
+  const Params params = {.hidden = reinterpret_cast<float*>(a.x.data),
+                         .hidden_stride = a.x.stride,
+                         .norm_weight = reinterpret_cast<const float*>(a.norm_weight.data),
+                         .eps = a.eps,
+                         .qkv = qkv_of(a),
+                         .o = o_of(a),
+                         .qkv_rows = reinterpret_cast<float*>(a.qkv_rows.data),
+                         .qkv_stride = a.qkv_rows.stride,
+                         .attention = decode::make_params(a.attention),
+                         .meetings = a.meetings,
+                         .timeline = a.timeline,
+                         .stages = plan.stages,
+                         .x_bytes = plan.x_bytes};
+  const Shape shape = {.grid = {plan.blocks, 1, 1},
+                       .block = {kThreads, 1, 1},
+                       .shared_bytes = plan.shared_bytes,
+                       .cluster = kCluster};
+  with_kernel(
+      a, [&](auto kernel) { launch("attention_block", kernel, shape, stream, Overlap::kPrevious, params); });
+}
+
+void attention_block_apart(const AttentionBlockArgs& a, cudaStream_t stream) {
+  const std::uint32_t* live = a.attention.in.rows.live_rows;
+  const KernelSet kernels = a.attention.kernels;
+  rms_norm({.out = a.normed, .x = a.x, .weight = a.norm_weight, .eps = a.eps, .live_rows = live}, stream);
+  skinny_gemm({.out = a.qkv_rows,
+               .x = a.normed,
+               .weights = a.qkv,
+               .add = false,
+               .live_rows = live,
+               .kernels = kernels},
+              stream);
+  decode_attention(a.attention, stream);
+  skinny_gemm(
+      {.out = a.x, .x = a.attention.out, .weights = a.o, .add = true, .live_rows = live, .kernels = kernels},
+      stream);
+}
+
+}  // namespace lynx::cuda

@@ -1,0 +1,103 @@
+// Blocks of a cluster that write into one another's shared memory, and blocks of a grid that wait for one
+// another. Needs compute capability 9.0.
+#pragma once
+
+#include "kernels/cuda/bulk_copy.cuh"
+#include "kernels/cuda/warp.cuh"
+
+namespace lynx::cuda {
+
+__device__ inline unsigned cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// All threads of all blocks of the cluster.
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// Where the same variable lies in the shared memory of another block.
+__device__ inline std::uint32_t remote_address(const void* p, unsigned block) {
+  std::uint32_t remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(shared_address(p)), "r"(block));
+  return remote;
+}
+
+// What the blocks of a cluster send one another: stores into the receiver's shared memory, counted by a
+// barrier there. No fence on either side, which would cost as much as all the rest. Every block expects its
+// bytes before the cluster's blocks have met for the first time.
+class Inbox {
+ public:
+  // One thread, once: so many bytes will come.
+  __device__ void expect(std::uint32_t bytes) {
+    barrier_init(arrived_, 1);
+    publish_barriers();
+    arrive_expecting(arrived_, bytes);
+  }
+  __device__ void await() { wait(arrived_, 0); }
+
+  // To the same place in the shared memory of another block (or this one).
+  __device__ void send(float* to, unsigned block, float value) const {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+                     remote_address(to, block)),
+                 "f"(value), "r"(remote_address(&arrived_, block))
+                 : "memory");
+  }
+
+ private:
+  friend class Sender;
+  std::uint64_t arrived_;
+};
+
+// Many stores to one block.
+class Sender {
+ public:
+  __device__ Sender(const Inbox& inbox, float* to, unsigned block)
+      : to_(remote_address(to, block)), arrived_(remote_address(&inbox.arrived_, block)) {}
+  __device__ void send(unsigned index, float a, float b) const {  // to [index] and [index + 1]
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+            to_ + index * static_cast<unsigned>(sizeof(float))),
+        "f"(a), "f"(b), "r"(arrived_)
+        : "memory");
+  }
+
+ private:
+  std::uint32_t to_, arrived_;
+};
+
+// The meetings of a grid whose blocks are all resident, one counter each; all counters are zero before the
+// first launch, and each launch leaves them so, but for the last, which the next launch clears.
+class GridMeetings {
+ public:
+  __device__ GridMeetings(std::uint32_t* counters, unsigned count) : counters_(counters), count_(count) {}
+
+  // After grid_dependency_wait(), before the first meeting; one thread of the grid.
+  __device__ void begin() const { counters_[count_ - 1] = 0; }
+
+  // By `threads` threads from thread 0 on: what all blocks wrote before it, all see after it.
+  template <unsigned kBarrier>
+  __device__ void meet(unsigned threads) {
+    sync_threads<kBarrier>(threads);
+    if (threadIdx.x == 0) {
+      std::uint32_t* counter = counters_ + next_;
+      asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+      while (load_acquire(counter) < gridDim.x) {
+      }
+      // Everybody is past the meeting before this one.
+      if (blockIdx.x == 0 && next_ > 0) counters_[next_ - 1] = 0;
+    }
+    ++next_;
+    sync_threads<kBarrier>(threads);
+  }
+
+ private:
+  std::uint32_t* counters_;
+  unsigned count_;
+  unsigned next_ = 0;
+};
+
+}  // namespace lynx::cuda
