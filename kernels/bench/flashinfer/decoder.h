@@ -44,13 +44,18 @@ struct DecodeBatch {
 
 struct DecodeTensors {
   const void* q = nullptr;  // [rows, q_heads, 128], f32 or bf16 (Decoder::takes_f32)
-  void* layer = nullptr;    // bf16 pages of one layer
-  void* out = nullptr;      // [rows, q_heads, 128] bf16
+  // [rows, kv_heads, 128] f32: the last token of each sequence, equal to what the layer's pages hold. For a
+  // decoder that takes f32 alone.
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* layer = nullptr;  // bf16 pages of one layer
+  void* out = nullptr;    // [rows, q_heads, 128] bf16
 };
 
 class Decoder {
  public:
   virtual ~Decoder() = default;
+  // Whether q is f32, and the newest tokens are read from k and v instead of the pages.
   virtual bool takes_f32() const { return false; }
   // Launches only, so that it can be captured. Launches of one decoder share its workspace: one stream.
   virtual void run(const DecodeTensors& tensors, cudaStream_t stream) = 0;

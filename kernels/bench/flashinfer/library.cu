@@ -73,10 +73,12 @@ Decoder* decoder_open(const char* kind, std::uint32_t rows, std::uint32_t q_head
 
 int decoder_takes_f32(const Decoder* decoder) { return decoder->takes_f32() ? 1 : 0; }
 
-int decoder_run(Decoder* decoder, const void* q, void* layer, void* out, cudaStream_t stream) {
+// k and v may be null where decoder_takes_f32 says 0.
+int decoder_run(Decoder* decoder, const void* q, const void* k, const void* v, void* layer, void* out,
+                cudaStream_t stream) {
   return guarded(
       [&] {
-        decoder->run({.q = q, .layer = layer, .out = out}, stream);
+        decoder->run({.q = q, .k = k, .v = v, .layer = layer, .out = out}, stream);
         return 0;
       },
       -1);

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Our decode attention and FlashInfer's on the same paged KV, in one process, at the dimensions of Qwen3-30B-A3B.
 
-FlashInfer's are the CUDA-core kernel, the tensor-core one (use_tensor_cores), and XQA, its choice for a Hopper. Each with
-pages ordered token by token, as ours, and head by head; the first two also with a plan for this batch alone ("exact"),
-which no captured graph could replay for the next one. Plans are made before the time is taken, and queries are bf16 for
-FlashInfer, f32 for ours. Graph replays, medians, several layers in turn so that L2 does not help, as in lynx-bench dense.
+FlashInfer's are the CUDA-core kernel, the tensor-core one (use_tensor_cores), and XQA, its choice for a Hopper: with
+pages ordered token by token, as ours, and, if asked, head by head. "exact" is a plan for this batch alone, which no
+captured graph could replay for the next one. Plans are made before the time is taken, and queries are bf16 for
+FlashInfer, f32 for ours. Graph replays, medians, several layers in turn so that L2 does not help, as in lynx-bench
+dense.
+
+Ours also norms and turns queries and keys and writes the newest keys and values into the pages. Here it is given those
+that lie there already, gathered before the time is taken, no norm, and an embedding of cosines 1 and sines 0.
+FlashInfer's times have nothing of this in them.
 
 First every decoder is held against PyTorch in f32, on new random values: sequences of different lengths, then what is
 timed. One that is off or refuses is named, has no time, and makes this fail at the end. "bits alone" says whether rows
 have the same bits without their batch mates.
 
 Needs PyTorch, an H200 or H100, and the library that kernels/bench/flashinfer/build makes.
-usage: measure.py [--library FILE] [--seed N] [--kinds lynx cuda-cores ...]
+usage: measure.py [--library FILE] [--seed N] [--kinds lynx cuda-cores ...] [--head-by-head]
 """
 import argparse
 import ctypes
@@ -26,7 +31,8 @@ from attention_rivals import HEAD, KV_HEADS, Q_HEADS, graph_microseconds  # noqa
 
 PAGE = 16
 SHAPES = [(1, 1024), (16, 1024), (32, 1024), (64, 1024), (16, 8192)]  # rows, context: those of lynx-bench dense
-KINDS = ["lynx", "cuda-cores", "cuda-cores-exact", "tensor-cores", "tensor-cores-exact", "xqa"]
+REPORTED = ["lynx", "cuda-cores", "tensor-cores", "tensor-cores-exact", "xqa"]
+KINDS = [*REPORTED, "cuda-cores-exact"]
 ALLOWED = 1e-2  # relative to the norm, as in our tests of attention
 UNEVEN = [1, 15, 16, 17, 127, 1000, 1024, 4000, 4096]  # tokens; rows of random lengths fill the batch up
 UNEVEN_ROWS, UNEVEN_MOST = 64, 4096  # enough that FlashInfer splits a row otherwise than alone
@@ -41,7 +47,7 @@ class Library:
             "decoder_error": [ctypes.c_char_p],
             "decoder_open": [pointer, ctypes.c_char_p, *[ctypes.c_uint32] * 4, ints, ints, ctypes.c_int32],
             "decoder_takes_f32": [ctypes.c_int, pointer],
-            "decoder_run": [ctypes.c_int, *[pointer] * 5],
+            "decoder_run": [ctypes.c_int, *[pointer] * 7],
             "decoder_close": [None, pointer],
             "read_bandwidth": [ctypes.c_double, ctypes.c_size_t],
         }
@@ -63,7 +69,7 @@ class Decoder:
     """One decoder for one batch: `lengths` [rows] tokens, `pages` [rows, pages of a row], both on the host."""
 
     def __init__(self, library, kind, heads_first, lengths, pages):
-        self.library, self.kind = library, kind
+        self.library, self.kind, self.lengths, self.pages = library, kind, lengths, pages
         rows, of_row = pages.shape
         flat = lambda values: (ctypes.c_int32 * len(values))(*values)
         self.handle = library.calls.decoder_open(kind.encode(), rows, Q_HEADS, KV_HEADS, of_row, flat(lengths),
@@ -71,17 +77,28 @@ class Decoder:
         library.check(self.handle, kind)
         self.type = torch.float32 if library.calls.decoder_takes_f32(self.handle) else torch.bfloat16
 
-    def run(self, q, layer, out):  # q [rows, Q_HEADS, HEAD] of self.type; layer: bf16 pages; out as q, bf16
+    def newest(self, layer):
+        """K and V [2, rows, KV_HEADS, HEAD] of the last tokens, in f32; None for a decoder that has no use for them."""
+        if self.type != torch.float32:
+            return None
+        last = torch.tensor(self.lengths) - 1
+        page = self.pages[torch.arange(len(last)), last // PAGE].to(layer.device)
+        tokens = layer.view(-1, 2, PAGE, KV_HEADS, HEAD)[page.long(), :, (last % PAGE).to(layer.device)]
+        return tokens.transpose(0, 1).float().contiguous()
+
+    def run(self, q, newest, layer, out):
+        """q [rows, Q_HEADS, HEAD] of self.type; newest of this layer; layer: bf16 pages; out as q, bf16."""
         assert q.dtype == self.type and q.is_contiguous() and layer.is_contiguous() and out.is_contiguous()
-        status = self.library.calls.decoder_run(self.handle, q.data_ptr(), layer.data_ptr(), out.data_ptr(),
+        k, v = (None, None) if newest is None else (newest[0].data_ptr(), newest[1].data_ptr())
+        status = self.library.calls.decoder_run(self.handle, q.data_ptr(), k, v, layer.data_ptr(), out.data_ptr(),
                                                 torch.cuda.current_stream().cuda_stream)
         self.library.check(status == 0, self.kind)
 
     def __call__(self, q, layer):
-        q = q.to(self.type)
+        q, newest = q.to(self.type), self.newest(layer)
         out = torch.full(q.shape, math.nan, dtype=torch.bfloat16, device=q.device)
         torch.cuda.synchronize()
-        self.run(q, layer, out)
+        self.run(q, newest, layer, out)
         torch.cuda.synchronize()
         return out
 
@@ -151,13 +168,13 @@ def checked(error):
 class Case:
     """Full sequences of one length in several layers, and what PyTorch makes of the first and the last."""
 
-    def __init__(self, rows, context):
+    def __init__(self, rows, context, orders):
         self.bytes = rows * context * 2 * 2 * KV_HEADS * HEAD  # of K and V of a layer
         self.layers = min(64, max(2, int(FAR / self.bytes) + 1))
         self.pages, self.lengths = scattered_pages(rows, context), [context] * rows
         self.pool, self.q = random_pages(self.layers, self.pages.numel()), random_queries(rows)
-        self.expected = [[reference(self.q, self.pool[i], self.lengths, self.pages, heads_first)
-                          for i in (0, self.layers - 1)] for heads_first in (False, True)]
+        self.expected = {heads_first: [reference(self.q, self.pool[i], self.lengths, self.pages, heads_first)
+                                       for i in (0, self.layers - 1)] for heads_first in orders}
 
     def measure(self, library, kind, heads_first):
         """Microseconds of a layer, and the larger error."""
@@ -165,8 +182,9 @@ class Case:
         first, last = self.expected[heads_first]
         before = checked(error_of(decoder(self.q, self.pool[0]), first))
         q, out = self.q.to(decoder.type), torch.empty_like(self.q)
+        newest = [decoder.newest(layer) for layer in self.pool]
         torch.cuda.synchronize()
-        us = graph_microseconds(lambda i: decoder.run(q, self.pool[i], out), self.layers)
+        us = graph_microseconds(lambda i: decoder.run(q, newest[i], self.pool[i], out), self.layers)
         after = checked(error_of(out, last))
         decoder.close()
         return us, max(before, after)
@@ -187,14 +205,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default="out/flashinfer/libdecoders.so")
     parser.add_argument("--seed", type=int, help="of the random values; by default new ones every time")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=REPORTED)
+    parser.add_argument("--head-by-head", action="store_true", help="FlashInfer's also with pages ordered so")
     options = parser.parse_args()
     seed = torch.seed() if options.seed is None else options.seed
     torch.manual_seed(seed)
     library = Library(pathlib.Path(options.library).resolve())
     bandwidth = library.bandwidth()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {seed}, reads {bandwidth * 1e-12:.3f} TB/s")
-    decoders = [(kind, heads_first) for heads_first in (False, True) for kind in options.kinds
+    orders = [False, True] if options.head_by_head else [False]
+    decoders = [(kind, heads_first) for heads_first in orders for kind in options.kinds
                 if not (kind == "lynx" and heads_first)]
     failed = []
 
@@ -205,7 +225,7 @@ def main():
     for decoder in decoders:
         attempt(failed, decoder, uneven)
     for rows, context in SHAPES:
-        case = Case(rows, context)
+        case = Case(rows, context, orders)
         floor = case.bytes / bandwidth * 1e6
         print(f"\nB = {rows}, context {context}: {case.bytes / 1e6:.1f} MB a layer, floor {floor:.1f} us", flush=True)
 
