@@ -5,15 +5,47 @@
 
 #include <cstdint>
 
+#ifdef LYNX_STEP_TIMELINE
+#include <stdexcept>
+
+#include "kernels/cuda/step_timeline.h"
+#endif
+
 namespace lynx::cuda {
 
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
+#ifdef LYNX_STEP_TIMELINE
+static __device__ StepMark* step_marks;
+static void set_step_marks(StepMark* marks) {
+  if (cudaMemcpyToSymbol(step_marks, &marks, sizeof marks) != cudaSuccess)
+    throw std::runtime_error("cudaMemcpyToSymbol of the step's marks");
+}
+static const int step_marks_known = (step_mark_setters().push_back(set_step_marks), 0);
+
+__device__ inline std::uint64_t step_nanoseconds() {
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+__device__ inline void leave_step_mark(std::uint64_t waits) {
+  if (step_marks == nullptr || threadIdx.x != 0 || blockIdx.x != 0 || blockIdx.y != 0) return;
+  const std::uint64_t ready = step_nanoseconds();
+  step_marks[ready / kStepTick % kStepMarks] = {waits, ready, gridDim.x * gridDim.y, blockDim.x, 0};
+}
+#endif
+
 // See launch.h.
 __device__ inline void grid_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
+#ifdef LYNX_STEP_TIMELINE
+  const std::uint64_t waits = step_nanoseconds();
+#endif
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#ifdef LYNX_STEP_TIMELINE
+  leave_step_mark(waits);
+#endif
 #endif
 }
 // The kernel after this one may be launched once every block has said this.

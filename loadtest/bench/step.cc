@@ -5,6 +5,7 @@
 #include "kernels/bench/roofline.h"
 #ifdef LYNX_CUDA
 #include "kernels/bench/device_roofline.h"
+#include "loadtest/bench/step_timeline.h"
 #endif
 #include "loadtest/bench/model_bench.h"
 #include "loadtest/bench/subcommands.h"
@@ -16,6 +17,7 @@ constexpr std::size_t kBeyondCaches = std::size_t{512} << 20;
 constexpr std::size_t kBeyondL2 = std::size_t{4} << 30;
 [[maybe_unused]] constexpr std::size_t kWholeReads = 4096;  // bytes
 constexpr std::uint32_t kChunk = 512;
+constexpr std::uint32_t kTimelineSteps = 12;
 
 struct StepFlags {
   ModelFlags model;
@@ -23,6 +25,7 @@ struct StepFlags {
   std::vector<std::string> policies = {"lynx"};
   std::uint32_t context = 128;
   std::uint32_t steps = 200;
+  bool timeline = false;
 };
 
 bool on_gpu(const StepFlags& flags) { return device_space(flags.model.device).has_value(); }
@@ -37,7 +40,7 @@ double read_rate(const StepFlags& flags, std::size_t bytes) {
 
 BenchRow measure(Model& model, const StepFlags& flags, const RoutePolicy& policy, std::uint32_t batch,
                  double memory_rate) {
-  BenchBatch sequences(model, flags.model.kv(), batch, flags.context + flags.steps + 1);
+  BenchBatch sequences(model, flags.model.kv(), batch, flags.context + flags.steps + 1 + kTimelineSteps);
   sequences.prefill(flags.context, kChunk);
   sequences.step(policy);  // buffers grow here
   std::vector<double> seconds;
@@ -53,6 +56,10 @@ BenchRow measure(Model& model, const StepFlags& flags, const RoutePolicy& policy
                  flags.steps;
     }
   }
+#ifdef LYNX_CUDA
+  if (flags.timeline)
+    print_step_timeline([&] { sequences.step(policy); }, kTimelineSteps, batch, model.config().layers);
+#endif
   std::sort(seconds.begin(), seconds.end());
   std::sort(launches.begin(), launches.end());
   const double median = seconds[seconds.size() / 2];
@@ -91,8 +98,15 @@ std::vector<BenchRow> run(const StepFlags& flags) {
   std::vector<RoutePolicy> policies;
   for (const std::string& name : flags.policies) policies.push_back(parse_policy(name));
   const std::uint32_t largest = *std::max_element(flags.batches.begin(), flags.batches.end());
+#ifdef LYNX_CUDA
+  const bool marks = on_gpu(flags) && has_step_timeline();
+#else
+  const bool marks = false;
+#endif
+  if (flags.timeline && !marks)
+    throw std::runtime_error("--timeline: on a GPU alone, and in a build with -DLYNX_STEP_TIMELINE=ON");
   const auto model = flags.model.load(std::max(largest, kChunk), largest);
-  if (flags.context + flags.steps + 2 > model->config().context) {
+  if (flags.context + flags.steps + 2 + kTimelineSteps > model->config().context) {
     throw std::runtime_error("--context and --steps go past the model's context");
   }
   const double memory_rate = read_rate(flags, on_gpu(flags) ? kBeyondL2 : kBeyondCaches);
@@ -122,6 +136,8 @@ Subcommand add_step(CLI::App& app) {
   parser->add_option("--steps", flags->steps, "steps to time")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  parser->add_flag("--timeline", flags->timeline,
+                   "print what each kernel of a layer takes (in a build with LYNX_STEP_TIMELINE)");
   return {parser, [flags] { return run(*flags); }};
 }
 
