@@ -122,6 +122,20 @@ std::string as_flag(const BetweenGpus& run) {
   return std::string(to_string(run.path)) + "," + run.transport + "," + std::to_string(run.push_kilobytes);
 }
 
+// Without it a copy from GPU to GPU goes through the host.
+void allow_peer_access(int from, int to) {
+  int possible = 0;
+  cuda::check(cudaDeviceCanAccessPeer(&possible, from, to), "cudaDeviceCanAccessPeer");
+  if (possible == 0) return;
+  cuda::check(cudaSetDevice(from), "cudaSetDevice");
+  const cudaError_t status = cudaDeviceEnablePeerAccess(to, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    static_cast<void>(cudaGetLastError());
+    return;
+  }
+  cuda::check(status, "cudaDeviceEnablePeerAccess");
+}
+
 }  // namespace
 
 double hand_over_rate(const BetweenGpus& run, std::chrono::milliseconds time) {
@@ -140,6 +154,10 @@ double hand_over_rate(const BetweenGpus& run, std::chrono::milliseconds time) {
 }
 
 double device_copy_rate(const BetweenGpus& run) {
+  if (run.receiver_gpu != 0) {
+    allow_peer_access(0, run.receiver_gpu);
+    allow_peer_access(run.receiver_gpu, 0);
+  }
   const std::size_t bytes = std::size_t{run.push_kilobytes} * 1024;
   cuda::check(cudaSetDevice(run.receiver_gpu), "cudaSetDevice");
   cuda::DeviceHeap heap;
