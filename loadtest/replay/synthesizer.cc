@@ -138,7 +138,7 @@ Result<Trace> synthesize(const SyntheticOptions& options) {
     trace.requests.push_back(std::move(request));
   }
   if (trace.requests.empty())
-    return invalid("duration, rate: no request falls into the one at the other and this seed: raise them");
+    return invalid("duration: no request falls into it at this rate and seed: raise it, or the rate");
   return trace;
 }
 
