@@ -86,7 +86,7 @@ void distrust_memory_cache() {
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
+  return out.empty() ? "none" : out;
 }
 
 std::vector<std::string> resources_of(ucp_context_h context) {
