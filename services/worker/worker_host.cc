@@ -38,6 +38,7 @@ WorkerHost::WorkerHost(EventLoop& loop, WorkerSetup setup)
       setup_(std::move(setup)),
       name_(setup_.config.name()),
       incarnation_(new_incarnation()),
+      secret_(read_shared_secret(setup_.config.secret_file)),
       registry_({{"model", setup_.config.served_model()}, {"role", setup_.service}, {"worker", name_}}),
       metrics_(registry_, setup_.service),
       engine_metrics_(registry_),
@@ -131,9 +132,8 @@ void WorkerHost::open(const ModelReady& model) {
     return stop(1);
   }
   pump_ = std::make_unique<TransportPump>(loop_, *role_.transport);
-  links_ = std::make_unique<RouterLinks>(
-      loop_, ControlIdentity{setup_.service, read_shared_secret(setup_.config.secret_file)},
-      setup_.config.router_addresses(), link_callbacks());
+  links_ = std::make_unique<RouterLinks>(loop_, ControlIdentity{setup_.service, secret_},
+                                         setup_.config.router_addresses(), link_callbacks());
   heartbeat_ = loop_.every(setup_.config.heartbeat, [this] { beat(); });
 }
 

@@ -87,6 +87,7 @@ class WorkerHost final : private RouterPort {
   WorkerSetup setup_;
   const std::string name_;
   const std::uint64_t incarnation_;
+  const std::string secret_;  // of the cluster
   SteadyClock clock_;
   MetricsRegistry registry_;
   WorkerMetrics metrics_;

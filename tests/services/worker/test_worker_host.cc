@@ -182,6 +182,17 @@ TEST_F(WorkerHostTest, AModelThatDoesNotLoadEndsTheProcessWithAnError) {
   EXPECT_EQ(host.run(), 1);
 }
 
+TEST_F(WorkerHostTest, ASecretThatCannotBeReadIsToldBeforeTheModelIsLoaded) {
+  bool loads = false;
+  WorkerSetup wrong = setup([&] {
+    loads = true;
+    return std::make_unique<FakeModel>();
+  });
+  wrong.config.secret_file = "/nonexistent";
+  EXPECT_THROW(WorkerHost(loop, std::move(wrong)), ConfigError);
+  EXPECT_FALSE(loads);
+}
+
 // A model may load for minutes, and whoever asks it to go does not wait for that.
 TEST_F(WorkerHostTest, ToldToGoWhileItLoadsItGoes) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
