@@ -21,4 +21,12 @@ T value_or_throw(const std::string& field, Result<T> result) {
   return std::move(result).value();
 }
 
+// The same where the error begins with the name of a field in that section: "--pool." and "rate: expected
+// ..." make "--pool.rate: expected ...".
+template <typename T>
+T value_or_throw_in(const std::string& section, Result<T> result) {
+  if (!result) throw ConfigError(section + result.error().message);
+  return std::move(result).value();
+}
+
 }  // namespace lynx

@@ -76,8 +76,8 @@ ConfigFields CapacityConfig::fields() {
 Workload CapacityConfig::load_workload(std::string& trace_name) const {
   const Trace trace = source.load_trace();
   trace_name = trace.name;
-  return value_or_throw("--trace",
-                        plan_workload(trace, source.workload_options(), {{.name = "all", .share = 1}}));
+  return value_or_throw_in("--",
+                           plan_workload(trace, source.workload_options(), {{.name = "all", .share = 1}}));
 }
 
 ModelShape CapacityConfig::load_model() const { return value_or_throw("--model", find_model_shape(model)); }

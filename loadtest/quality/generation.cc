@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "common/core/json_error.h"
 #include "common/text/tokenizer.h"
 #include "loadtest/quality/lab_cache.h"
 #include "services/engine/monolith.h"
@@ -24,7 +25,7 @@ std::vector<Task> read_tasks(const std::string& path) {
       const auto json = nlohmann::json::parse(line);
       tasks.push_back({json.at("kind"), json.at("question"), json.at("answer")});
     } catch (const nlohmann::json::exception& e) {
-      throw std::runtime_error(path + ":" + std::to_string(number) + ": " + e.what());
+      throw std::runtime_error(path + ":" + std::to_string(number) + ": " + json_reason(e));
     }
   }
   if (tasks.empty()) throw std::runtime_error(path + ": no tasks");

@@ -64,7 +64,8 @@ struct PoolOptions {
 
 // Each client's arrivals keep the gaps' shape within a window and fill it, as ServeGen's do; the number in a
 // window is its expected one rounded at random (ServeGen rounds up, which at small shares of many clients
-// would add load that was never there). Error: nothing falls into the time, or an option out of its range.
+// would add load that was never there). Error, the option first: nothing falls into the time, or it is
+// out of its range.
 Result<Trace> draw_trace(const ClientPool& pool, const PoolOptions& options);
 
 }  // namespace lynx

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "common/config/field_checks.h"
 #include "common/core/read_file.h"
 #include "common/text/tokenizer.h"
 #include "loadtest/replay/commands.h"
@@ -51,9 +52,7 @@ ReplayPlan make_plan(const ReplayConfig& config, const Trace& trace) {
                             .warm_up_s = std::chrono::duration<double>(config.warm_up).count(),
                             .metrics_problems = {}}};
   if (const char* key = std::getenv("LYNX_API_KEY")) plan.driver.api_key = key;
-  auto workload = plan_workload(trace, plan.facts.options, plan.facts.slos);
-  if (!workload) throw ConfigError(workload.error().message);
-  plan.workload = std::move(*workload);
+  plan.workload = value_or_throw_in("--", plan_workload(trace, plan.facts.options, plan.facts.slos));
   plan.facts.length_factor = plan.workload.length_factor;
   if (plan.workload.requests.back().at < config.warm_up)
     throw ConfigError("--warm-up: no request is due after it");

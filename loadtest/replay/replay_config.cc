@@ -10,12 +10,6 @@
 namespace lynx {
 namespace {
 
-// The error begins with the name of an option of that section.
-Trace trace_or_throw(const std::string& section, Result<Trace> trace) {
-  if (!trace) throw ConfigError("--" + section + "." + trace.error().message);
-  return std::move(trace).value();
-}
-
 void describe_lengths(ConfigFields& f, const std::string& which, LogNormal& lengths) {
   f.field(which + "-median", &lengths.median, "median " + which + " tokens of a request (log-normal)");
   f.field(which + "-sigma", &lengths.sigma, "standard deviation of their logarithm");
@@ -119,7 +113,7 @@ std::vector<SloTarget> ReplayConfig::slo_targets() const {
   // The default mix is that of the default classes; other classes without a mix share evenly.
   const ReplayConfig defaults;
   const bool even = mix == defaults.mix && slo != defaults.slo;
-  return value_or_throw("--slo", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
+  return value_or_throw_in("--", parse_slos(slo, even ? std::map<std::string, double>{} : mix));
 }
 
 // "out.json", "A" -> "out.A.json".
@@ -147,12 +141,12 @@ WorkloadOptions ReplayConfig::workload_options() const {
   if (context == 1) throw ConfigError("--context: a request has at least 2 tokens; 0 = no limit");
   WorkloadOptions out{.speedup = speedup,
                       .spread_within_tick = spread_within_tick,
-                      .lengths = value_or_throw("--lengths", parse_length_mode(lengths)),
+                      .lengths = value_or_throw_in("--", parse_length_mode(lengths)),
                       .context = context,
                       .max_output_tokens = max_output_tokens,
                       .max_requests = max_requests,
                       .seed = seed};
-  if (!slice.empty()) out.slice = value_or_throw("--slice", parse_slice(slice));
+  if (!slice.empty()) out.slice = value_or_throw_in("--", parse_slice(slice));
   return out;
 }
 
@@ -162,7 +156,7 @@ Trace ReplayConfig::draw_from_pool() const {
   options.output = synthetic.output;
   options.seed = seed;
   const ClientPool clients = value_or_throw("--trace", read_client_pool(trace));
-  return trace_or_throw("pool", draw_trace(clients, options));
+  return value_or_throw_in("--pool.", draw_trace(clients, options));
 }
 
 Trace ReplayConfig::load_trace() const {
@@ -171,7 +165,7 @@ Trace ReplayConfig::load_trace() const {
   SyntheticOptions options = synthetic;
   options.gaps = value_or_throw("--synthetic.gaps", parse_gap_shape(gaps));
   options.seed = seed;
-  return trace_or_throw("synthetic", synthesize(options));
+  return value_or_throw_in("--synthetic.", synthesize(options));
 }
 
 }  // namespace lynx

@@ -16,7 +16,7 @@ Status set_objective(SloTarget& slo, const std::string& text) {
   if (equals == std::string::npos || (key != "ttft" && key != "tpot"))
     return invalid("slo: expected ttft=TIME or tpot=TIME, got '" + text + "'");
   const auto value = parse_duration(text.substr(equals + 1));
-  if (!value) return value.error();
+  if (!value) return invalid("slo: " + value.error().message);
   (key == "ttft" ? slo.ttft : slo.tpot) = *value;
   return {};
 }

@@ -19,7 +19,8 @@ struct SloTarget {
 };
 
 // slos: "interactive:ttft=500ms,tpot=50ms" or the same split at its commas. mix: weights by class name; empty
-// = equal. Every class of the mix needs an SLO, and the other way round; errors name the part that is wrong.
+// = equal. Every class of the mix needs an SLO, and the other way round; errors begin with slo or mix, and
+// name the part that is wrong.
 Result<std::vector<SloTarget>> parse_slos(const std::vector<std::string>& slos,
                                           const std::map<std::string, double>& mix);
 

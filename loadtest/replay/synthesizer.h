@@ -38,7 +38,7 @@ struct SyntheticOptions {
   std::uint64_t seed = 0;
 };
 
-// Error: an option out of its range, named.
+// Error, the option first: it is out of its range, or no request comes of it.
 Result<Trace> synthesize(const SyntheticOptions& options);
 
 // Gaps of mean 1 with the given CV. The Weibull shape has no closed form: it is found by bisection.

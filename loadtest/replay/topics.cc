@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "common/core/json_error.h"
 #include "common/core/read_file.h"
 
 namespace lynx {
@@ -13,7 +14,7 @@ Topics read_topics(const std::string& path) {
   try {
     json = nlohmann::ordered_json::parse(text);
   } catch (const nlohmann::json::exception& e) {
-    throw std::runtime_error(path + ": " + e.what());
+    throw std::runtime_error(path + ": " + json_reason(e));
   }
   Topics topics;
   if (!json.is_object() || json.empty()) throw std::runtime_error(path + ": expected topics with prompts");

@@ -144,7 +144,7 @@ Result<Workload> plan_workload(const Trace& trace, const WorkloadOptions& option
   if (!(options.speedup > 0 && std::isfinite(options.speedup)))
     return invalid("speedup: expected a number above 0");
   std::vector<TraceRequest> requests = cut(trace, options);
-  if (requests.empty()) return invalid(trace.name + ": the slice holds no request");
+  if (requests.empty()) return invalid("slice: no request of " + trace.name + " falls into it");
   if (options.spread_within_tick) spread_within_ticks(requests, options.seed);
 
   Workload workload;

@@ -57,7 +57,7 @@ struct Workload {
   double length_factor = 1;              // of the inputs; with kScale of the outputs too
 };
 
-// Errors: nothing in the slice, a speedup that is not positive.
+// Errors begin with the option: nothing in the slice, a speedup that is not positive.
 Result<Workload> plan_workload(const Trace& trace, const WorkloadOptions& options,
                                const std::vector<SloTarget>& slos);
 

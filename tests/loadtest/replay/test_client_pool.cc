@@ -149,10 +149,18 @@ TEST_F(PoolFolder, AWindowOutOfItsPlaceIsNamed) {
 TEST_F(PoolFolder, OptionsOutOfRangeAreRefused) {
   write_pool();
   const auto pool = read_client_pool(folder_.string());
-  EXPECT_NE(draw_trace(*pool, {.start_s = 5000}).error().message.find("covers 1200 s"), std::string::npos);
-  EXPECT_FALSE(draw_trace(*pool, {.duration_s = 0}).ok());
-  EXPECT_FALSE(draw_trace(*pool, {.rate = -1}).ok());
-  EXPECT_FALSE(draw_trace(*pool, {.rate = std::nan("")}).ok());
+  const auto error = [&](const PoolOptions& options) { return draw_trace(*pool, options).error().message; };
+  EXPECT_TRUE(error({.start_s = 5000}).starts_with("start: ")) << error({.start_s = 5000});
+  EXPECT_NE(error({.start_s = 5000}).find("covers 1200 s"), std::string::npos);
+  EXPECT_TRUE(error({.duration_s = 0}).starts_with("duration: "));
+  EXPECT_TRUE(error({.rate = -1}).starts_with("rate: "));
+  EXPECT_TRUE(error({.rate = std::nan("")}).starts_with("rate: "));
+  EXPECT_TRUE(error({.duration_s = 1, .rate = 1e-9}).starts_with("duration, rate: no request of"));
+  write("chunk-0-trace.csv", "0,0,0,,0,0\n600,4,1,Gamma,1,0.25\n");
+  write("chunk-1-trace.csv", "0,0,0,,0,0\n600,0,0,,0,0\n");
+  const auto late = read_client_pool(folder_.string());
+  EXPECT_TRUE(
+      draw_trace(*late, {.duration_s = 600}).error().message.starts_with("start, duration: every client"));
 }
 
 // A short slice of a long and busy window: the window is what would fill the memory.

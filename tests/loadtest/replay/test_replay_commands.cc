@@ -215,8 +215,25 @@ TEST_F(ReplayCommands, WrongSettingsAreNamed) {
   EXPECT_NE(second.find("out.B.json: cannot be written"), std::string::npos)
       << "of two servers these are the files: " << second;
   EXPECT_NE(message([](auto& c) { c.topics = c.text = "file"; }).find("--topics"), std::string::npos);
-  config_.topics = "/nowhere.json";
-  EXPECT_THROW(replay_command(config_), std::runtime_error);
+  // Each once, and first.
+  const auto begins = [&](const std::string& with, const std::function<void(ReplayConfig&)>& change) {
+    EXPECT_TRUE(message(change).starts_with(with)) << message(change);
+  };
+  begins("--slice: expected START", [](auto& c) { c.slice = "10"; });
+  begins("--slice: no request of", [](auto& c) { c.slice = "1000,1"; });
+  begins("--lengths: 'stretch'", [](auto& c) { c.lengths = "stretch"; });
+  begins("--speedup: expected", [](auto& c) { c.speedup = 0; });
+  begins("--slo: expected a time", [](auto& c) { c.slo = {"a:ttft=fast"}; });
+  begins("--mix: class 'gold'", [](auto& c) { c.mix = {{"gold", 1}}; });
+  begins("--synthetic.rate: expected", [](auto& c) { c.synthetic.rate = 0; });
+  begins("--synthetic.gaps: 'even'", [](auto& c) { c.gaps = "even"; });
+  begins("--synthetic.duration: no request", [](auto& c) {
+    c.synthetic.duration_s = 0.1;
+    c.synthetic.rate = 1e-3;
+  });
+  begins("--text: /nowhere: cannot be read", [](auto& c) { c.text = "/nowhere"; });
+  begins("--topics: /nowhere: cannot be read", [](auto& c) { c.topics = "/nowhere"; });
+  begins("--tokenizer: /nowhere", [](auto& c) { c.tokenizer = "/nowhere"; });
   CompareConfig compare;
   EXPECT_THROW(compare_command(compare), ConfigError);
 }

@@ -30,7 +30,7 @@ TEST(Workload, ASliceStartsAtItsStart) {
   EXPECT_EQ(w.requests[0].at, 0s);
   EXPECT_EQ(w.requests[1].at, 2s);
   EXPECT_EQ(plan_workload(trace, {.slice = Slice{100s, 1s}}, kOneClass).error().message,
-            "t: the slice holds no request");
+            "slice: no request of t falls into it");
   EXPECT_EQ(plan_workload(trace, {.max_requests = 2}, kOneClass)->requests.size(), 2u);
 }
 
