@@ -1,9 +1,9 @@
 #include "loadtest/bench/bench_report.h"
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+
+#include "common/core/write_file.h"
 
 namespace lynx {
 
@@ -37,10 +37,7 @@ void write_json(const std::string& path, const std::vector<BenchRow>& rows) {
                     {"target", row.target},
                     {"details", row.details}});
   }
-  std::ofstream file(path);
-  file << json.dump(2) << '\n';
-  file.close();
-  if (!file) throw std::runtime_error(path + ": cannot be written");
+  write_file(path, json.dump(2) + '\n');
 }
 
 }  // namespace lynx

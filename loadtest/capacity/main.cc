@@ -1,8 +1,8 @@
 // lynx-capacity: how many prefill and decode workers a trace needs at an objective.
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
+#include "common/core/write_file.h"
 #include "loadtest/capacity/capacity_config.h"
 
 namespace {
@@ -26,11 +26,7 @@ int run(CapacityConfig config) {
     all = all && std::get<CapacityPlan>(plans.back()).answer.has_value();
   }
   std::cout << capacity_text(config, model, measured, trace, workload.requests, plans) << std::flush;
-  if (!config.result.empty()) {
-    std::ofstream out(config.result, std::ios::binary);
-    out << capacity_json(config, trace, plans) << std::flush;
-    if (!out) throw std::runtime_error(config.result + ": cannot be written");
-  }
+  if (!config.result.empty()) write_file(config.result, capacity_json(config, trace, plans));
   return all ? 0 : 1;
 }
 

@@ -3,20 +3,11 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 
 #include "common/core/log.h"
+#include "common/core/write_file.h"
 #include "loadtest/quality/lab_report.h"
 #include "loadtest/quality/laboratory.h"
-
-namespace {
-
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  if (!(out << text) || !out.flush()) throw std::runtime_error(path.string() + ": cannot be written");
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   lynx::LabOptions options;
@@ -28,9 +19,9 @@ int main(int argc, char** argv) {
     const std::filesystem::path folder = options.out;
     std::filesystem::create_directories(folder);
     const lynx::Results results = lynx::run_laboratory(options);
-    write_file(folder / "lab.json", lynx::to_json(results));
-    write_file(folder / "lab.md", lynx::to_markdown(results));
-    write_file(folder / "lab.html", lynx::to_html(results));
+    lynx::write_file(folder / "lab.json", lynx::to_json(results));
+    lynx::write_file(folder / "lab.md", lynx::to_markdown(results));
+    lynx::write_file(folder / "lab.html", lynx::to_html(results));
     std::fputs(lynx::to_markdown(results).c_str(), stdout);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "lynx-lab: %s\n", e.what());

@@ -22,6 +22,7 @@ struct CompareConfig {
 };
 int compare_command(const CompareConfig& config);
 
-void write_file(const std::string& path, const std::string& text);
+// And says so on stderr.
+void write_report(const std::string& path, const std::string& text);
 
 }  // namespace lynx

@@ -1,8 +1,7 @@
 #include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <stdexcept>
 
+#include "common/core/write_file.h"
 #include "loadtest/replay/commands.h"
 #include "loadtest/replay/html_report.h"
 
@@ -20,10 +19,8 @@ ConfigFields CompareConfig::fields() {
   return f;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text << std::flush;
-  if (!out) throw std::runtime_error(path + ": cannot be written");
+void write_report(const std::string& path, const std::string& text) {
+  write_file(path, text);
   std::fprintf(stderr, "written: %s\n", path.c_str());
 }
 
@@ -41,8 +38,8 @@ int compare_command(const CompareConfig& config) {
   const auto comparison = compare(runs[0], runs[1], {.seed = config.seed, .resamples = config.resamples});
   if (!comparison) throw ConfigError(comparison.error().message);
   std::cout << comparison_text(*comparison) << std::flush;
-  if (!config.html.empty()) write_file(config.html, html_report(runs, &*comparison));
-  if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, &*comparison));
+  if (!config.html.empty()) write_report(config.html, html_report(runs, &*comparison));
+  if (!config.markdown.empty()) write_report(config.markdown, markdown_report(runs, &*comparison));
   return kSomeSucceeded;
 }
 

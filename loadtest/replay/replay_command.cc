@@ -104,9 +104,9 @@ void write_results(const ReplayConfig& config, const std::vector<RunView>& runs,
                    const Comparison* comparison) {
   if (!config.result.empty())
     for (const RunView& run : runs)
-      write_file(config.result_path({.name = run.name}), result_json(run, config.save_requests));
-  if (!config.html.empty()) write_file(config.html, html_report(runs, comparison));
-  if (!config.markdown.empty()) write_file(config.markdown, markdown_report(runs, comparison));
+      write_report(config.result_path({.name = run.name}), result_json(run, config.save_requests));
+  if (!config.html.empty()) write_report(config.html, html_report(runs, comparison));
+  if (!config.markdown.empty()) write_report(config.markdown, markdown_report(runs, comparison));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "common/core/json_error.h"
 #include "common/core/worker_name.h"
+#include "common/core/write_file.h"
 
 namespace lynx {
 namespace {
@@ -28,6 +29,27 @@ TEST(ReadFile, IsWholeOrSaysWhyNot) {
   std::remove(path.c_str());
   EXPECT_EQ(error_of(path), path + ": cannot be read: No such file or directory");
   EXPECT_EQ(error_of(::testing::TempDir()), ::testing::TempDir() + ": cannot be read: Is a directory");
+}
+
+TEST(WriteFile, IsWholeOrSaysWhyNot) {
+  const std::string path = ::testing::TempDir() + "lynx_write_file_test";
+  for (const std::string& text :
+       {std::string(100'000, 'x') + '\0' + "end", std::string("short"), std::string()}) {
+    write_file(path, text);
+    EXPECT_EQ(read_file(path), text);
+  }
+  std::remove(path.c_str());
+  const auto error = [](const std::string& where, std::size_t size) -> std::string {
+    try {
+      write_file(where, std::string(size, 'x'));
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  for (const std::size_t size : {1U, 100'000U})  // the short one is noticed at the end alone
+    EXPECT_EQ(error("/dev/full", size), "/dev/full: cannot be written: No space left on device");
+  EXPECT_EQ(error("/nowhere/file", 1), "/nowhere/file: cannot be written: No such file or directory");
 }
 
 TEST(JsonReason, HasNoNameOfALibrary) {
