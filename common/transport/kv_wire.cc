@@ -54,8 +54,7 @@ void write_token(const SampledTokenData& token, proto::SampledToken::Builder out
   }
 }
 
-Result<SampledTokenData> read_token(proto::SampledToken::Reader in) {
-  SampledTokenData token;
+Status read_token(SampledTokenData& token, proto::SampledToken::Reader in) {
   token.token = in.getToken();
   token.index = in.getIndex();
   if (in.getFinish() > proto::FinishReason::LENGTH)
@@ -64,7 +63,7 @@ Result<SampledTokenData> read_token(proto::SampledToken::Reader in) {
   token.logprob = in.getLogprob();
   for (const auto top : in.getTopLogprobs())
     token.top_logprobs.emplace_back(top.getToken(), top.getLogprob());
-  return token;
+  return {};
 }
 
 Result<Push> read_push(proto::KvPush::Reader in) {
@@ -81,9 +80,8 @@ Result<Push> read_push(proto::KvPush::Reader in) {
   header.first_block = in.getFirstBlock();
   header.blocks = in.getBlocks();
   if (in.getLast()) {
-    auto token = read_token(in.getFirstToken());
-    if (!token) return token.error();
-    header.first_token = std::move(*token);
+    SampledTokenData& token = header.first_token.emplace();
+    if (Status status = read_token(token, in.getFirstToken()); !status) return status.error();
   }
   return push;
 }
