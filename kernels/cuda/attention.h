@@ -1,8 +1,8 @@
 // Causal attention over paged KV, scaled by 1/sqrt(D): the row at position p sees keys 0..p of its sequence,
 // which are all in the pool. Grouped query heads: Hq is a multiple of Hkv. D is 64 or 128; f32 accumulation.
 //
-// Row invariance. Decode: keys are cut at multiples of split_tokens, the parts are merged in order, and
-// neither depends on anything but the row's own position. Prefill: keys come in tiles that start at multiples
+// Row invariance. Decode: keys are cut into parts of a power of two, which are merged in order, and neither
+// depends on anything but the row's own position. Prefill: keys come in tiles that start at multiples
 // of 64, and a tile that a row does not see adds exact zeros to it, so neither the chunk nor the batch shows.
 #pragma once
 
@@ -29,7 +29,8 @@ struct DecodeAttentionArgs {
   RopeStoreArgs in;
   std::uint32_t max_context = 0;  // no row's position reaches it
   // Device memory of decode_attention_workspace bytes, zeroed once. Launches of one stream share it, for any
-  // number of rows up to the one that it was made for; heads and max_context stay the same.
+  // number of rows up to the one that it was made for; heads, max_context and the set of kernels (of which
+  // the portable one counts in it) stay the same.
   std::byte* workspace = nullptr;
   KernelSet kernels = KernelSet::kHopper;
 };

@@ -44,6 +44,8 @@ struct Static {
   decode::HeadTables<kD> heads;
 };
 
+static_assert(kProductStage >= decode::tile_bytes(decode::kSliceElements * 2), "a stage holds either");
+
 // The one order in which all of a block's weights, keys and values come.
 __device__ void stream(const Params& p, const Ring& ring) {
   const std::uint64_t policy = evict_first_policy();
@@ -150,6 +152,7 @@ struct Plan {
   unsigned blocks = 0, stages = 0, x_bytes = 0, shared_bytes = 0;
 };
 
+static_assert(sizeof(Static<64>) <= sizeof(Static<128>));
 constexpr unsigned kSharedBytes = 227 * 1024 - sizeof(Static<128>) - 1024;
 constexpr unsigned kFewestStages = 3;
 

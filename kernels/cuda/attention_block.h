@@ -34,7 +34,7 @@ inline constexpr std::uint32_t kAttentionBlockMeetings = 3;
 void attention_block(const AttentionBlockArgs& args, cudaStream_t stream);        // T up to kSkinnyRows
 void attention_block_apart(const AttentionBlockArgs& args, cudaStream_t stream);  // by five launches or more
 // Whether attention_block does it in one launch: on a Hopper, D of 64 or 128, a bf16 pool, H and Hq D
-// multiples of 512 from 2,048 to 4,096, up to 32 rows.
+// multiples of 512 from 2,048 to 4,096, up to 32 rows, and sums of qkv that leave the ring its shared memory.
 bool attention_block_takes(const AttentionBlockArgs& args);
 
 }  // namespace lynx::cuda

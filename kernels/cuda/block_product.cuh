@@ -3,7 +3,8 @@
 // A cluster of four blocks takes a run of 16-output tiles; each of its blocks takes a run of the parts of 512
 // k, so that it needs only its own k of the rows. A warp multiplies one tile by one part and sends the sums
 // to the block of the cluster whose tile it is, which adds up the parts in rising order. Order and rounding
-// are those of skinny_gemm.cu.
+// are those of skinny_gemm.cu, which cuts matrices of 2^21 weights and more into the same parts (block_k_of);
+// with at least 2,048 inputs and as many outputs there are no smaller ones here.
 #pragma once
 
 #include "kernels/cuda/cluster.cuh"

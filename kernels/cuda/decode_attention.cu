@@ -1,10 +1,11 @@
 // Decode attention in bf16, with the norm and rotary embedding of the step's queries and keys and the write
 // of its keys and values before it: bound by reading K and V once.
 //
-// A row's keys are cut into parts at multiples of split_tokens(context). A task is (row, part, KV heads of a
-// slice with up to 8 query heads each); blocks take tasks in turn. In each block one warp keeps a ring of
-// shared memory full with bulk copies, and eight compute, each for one KV head. A second launch merges the
-// parts of each row in rising order.
+// A row's keys are cut into parts, whose length its context gives (split_bits). A task is (row, part, KV
+// heads of a slice with up to 8 query heads each); a block's tasks lie side by side and hold as many keys as
+// any other's, but for the ends (TaskWalk). In each block one warp keeps a ring of shared memory full with
+// bulk copies, and eight compute, each for one KV head. A second launch merges the parts of each row in
+// rising order.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>

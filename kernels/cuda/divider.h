@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/lynx/fixed_point.h"
+
 namespace lynx::cuda {
 
 class Divider {
@@ -11,13 +13,16 @@ class Divider {
   Divider() = default;
   explicit Divider(std::uint32_t by) : by_(by), factor_(static_cast<std::uint32_t>((kOne + by - 1) / by)) {}
 
-#ifdef __CUDACC__
   // Exact while x times the divisor stays below 2^32.
-  __device__ std::uint32_t operator()(std::uint32_t x) const {
-    return factor_ == 0 ? x : __umulhi(x, factor_);
-  }
-  __device__ std::uint32_t by() const { return by_; }
+  LYNX_HOST_DEVICE std::uint32_t operator()(std::uint32_t x) const {
+    if (factor_ == 0) return x;
+#ifdef __CUDA_ARCH__
+    return __umulhi(x, factor_);
+#else
+    return static_cast<std::uint32_t>(std::uint64_t{x} * factor_ >> 32);
 #endif
+  }
+  LYNX_HOST_DEVICE std::uint32_t by() const { return by_; }
 
  private:
   static constexpr std::uint64_t kOne = std::uint64_t{1} << 32;

@@ -6,7 +6,8 @@
 // which they do first of all. Every such kernel calls grid_dependency_wait() in all of its blocks, before the
 // first access to anything that an earlier kernel of the step wrote and before any early return: that its
 // blocks have ended must mean that all earlier kernels have ended too. Before that it may read constants,
-// weights and the step's staged rows (paged_kv.h).
+// weights, the step's staged rows (paged_kv.h) and the tokens that the KV pool held before the step's first
+// kernel: the copies of staged rows, which lie between two steps, let none run ahead into the next.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -14,7 +14,7 @@ void experts_add_portable(const ExpertsArgs& args, cudaStream_t stream);  // thr
 // out += partial [B, k, parts, H], in the order of a row's slots.
 void add_slots_portable(const ExpertsArgs& args, const float* partial, std::uint32_t parts,
                         cudaStream_t stream);
-// After rope_store; one launch.
+// With rope_store before it: two launches.
 void decode_attention_portable(const DecodeAttentionArgs& args, cudaStream_t stream);
 std::size_t decode_attention_portable_workspace(std::uint32_t max_rows, std::uint32_t q_heads,
                                                 std::uint32_t kv_heads, std::uint32_t head_dim,

@@ -79,10 +79,23 @@ class KvCase {
       if (layout_.dtype == KvDtype::kBf16) values = rounded_to_bf16(values);
       std::copy(values.begin(), values.end(),
                 values_.begin() + static_cast<std::ptrdiff_t>((offset - begin) / bytes_of(layout_.dtype)));
-      expect_ok(cudaMemset(pool_->get() + offset, 0xFF, layout_.token_bytes()));
     };
     place(k_offset(sequence, position), k);
     place(v_offset(sequence, position), v);
+    poison(sequence, position);
+  }
+  // The token's keys and values on the device become NaNs.
+  void poison(std::uint32_t sequence, std::uint32_t position) const {
+    for (const std::size_t offset : {k_offset(sequence, position), v_offset(sequence, position)})
+      expect_ok(cudaMemset(pool_->get() + offset, 0xFF, layout_.token_bytes()));
+  }
+  // Nobody has written the token since.
+  bool is_poisoned(std::uint32_t sequence, std::uint32_t position) const {
+    for (const std::size_t offset : {k_offset(sequence, position), v_offset(sequence, position)})
+      for (const std::byte byte :
+           DeviceArray<std::byte>::download_from(pool_->get() + offset, layout_.token_bytes()))
+        if (byte != std::byte{0xFF}) return false;
+    return true;
   }
   // What the pool on the device holds at such an offset: a token's heads.
   std::vector<float> stored(std::size_t offset) const {

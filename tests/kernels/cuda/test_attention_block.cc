@@ -1,112 +1,13 @@
 #include "kernels/cuda/attention_block.h"
 
-#include <algorithm>
+#include <limits>
 
-#include "tests/kernels/cuda/kv_case.h"
+#include "kernels/cuda/device.h"
+#include "tests/kernels/cuda/attention_block_case.h"
+#include "tests/kernels/cuda/attention_case.h"
 
 namespace lynx::cuda {
 namespace {
-
-struct LayerSize {
-  std::uint32_t hidden;
-  Heads heads;
-};
-
-// A layer's weights, and rows at the last tokens of their sequences, which are not in the pool yet.
-struct BlockCase {
-  LayerSize size;
-  std::vector<std::uint32_t> contexts;
-  std::uint32_t q_size, kv_size, max_context;
-  KvCase kv;
-  std::vector<float> hidden, rope;
-  DeviceMatrix norm, qkv, o, head_norms, table, x, normed, qkv_rows, attended;
-  DeviceArray<std::uint32_t> positions, live, meetings;
-  DeviceArray<std::byte> workspace;
-
-  BlockCase(LayerSize of, std::vector<std::uint32_t> lengths, std::uint32_t live_rows)
-      : size(of),
-        contexts(std::move(lengths)),
-        q_size(of.heads.q * of.heads.size),
-        kv_size(of.heads.kv * of.heads.size),
-        max_context(*std::max_element(contexts.begin(), contexts.end())),
-        kv(of.heads, KvDtype::kBf16, 16, contexts),
-        hidden(random_floats(std::size_t{rows()} * of.hidden, fresh_seed(), 3)),
-        rope(rope_table(max_context, of.heads.size)),
-        norm(Dtype::kF32, 1, of.hidden, random_floats(of.hidden, fresh_seed())),
-        qkv(weights(q_size + 2 * kv_size, of.hidden)),
-        o(weights(of.hidden, q_size)),
-        head_norms(Dtype::kF32, 2, of.heads.size, random_floats(2 * of.heads.size, fresh_seed())),
-        table(Dtype::kF32, max_context, of.heads.size, rope),
-        x(Dtype::kF32, rows(), of.hidden, 8),
-        normed(Dtype::kBf16, rows(), of.hidden),
-        qkv_rows(Dtype::kF32, rows(), q_size + 2 * kv_size, 8),
-        attended(Dtype::kBf16, rows(), q_size, 8),
-        positions(last(contexts)),
-        live(std::vector<std::uint32_t>{live_rows}),
-        meetings(std::vector<std::uint32_t>(kAttentionBlockMeetings, 0)),
-        workspace(decode_attention_workspace(64, of.heads.q, of.heads.kv, of.heads.size, max_context)) {
-    kv.fill();
-    workspace.clear();
-  }
-  std::uint32_t rows() const { return static_cast<std::uint32_t>(contexts.size()); }
-  static DeviceMatrix weights(std::uint32_t n, std::uint32_t k) {
-    return {Dtype::kBf16, n, k, random_floats(std::size_t{n} * k, fresh_seed(), 0.05)};
-  }
-  static std::vector<std::uint32_t> last(std::vector<std::uint32_t> lengths) {
-    for (std::uint32_t& length : lengths) --length;
-    return lengths;
-  }
-
-  // Rows [first, first + count).
-  AttentionBlockArgs args(std::uint32_t first, std::uint32_t count, bool padded) {
-    const auto from = [&](const DeviceMatrix& m) {
-      TensorView view = m.view();
-      view.data += first * view.stride * bytes_of(view.dtype);
-      view.rows = count;
-      return view;
-    };
-    const TensorView of = from(qkv_rows);
-    StagedRows staged = kv.staged();
-    staged.positions = positions.get() + first;
-    staged.tables += std::size_t{first} * staged.table_stride;
-    staged.live_rows = padded ? live.get() : nullptr;
-    TensorView k_norm = head_norms.view(1);
-    k_norm.data += size.heads.size * sizeof(float);
-    return {.x = from(x),
-            .norm_weight = norm.view(),
-            .eps = 1e-5F,
-            .qkv = reinterpret_cast<const std::uint16_t*>(qkv.view().data),
-            .o = reinterpret_cast<const std::uint16_t*>(o.view().data),
-            .normed = from(normed),
-            .qkv_rows = of,
-            .attention = {.out = from(attended),
-                          .in = {.q = of.columns(0, q_size),
-                                 .k = of.columns(q_size, kv_size),
-                                 .v = of.columns(q_size + kv_size, kv_size),
-                                 .q_weight = head_norms.view(1),
-                                 .k_weight = k_norm,
-                                 .eps = kHeadEps,
-                                 .rope = table.view(),
-                                 .kv = kv.layer(),
-                                 .rows = staged},
-                          .max_context = max_context,
-                          .workspace = workspace.get(),
-                          .kernels = KernelSet::kHopper},
-            .meetings = meetings.get()};
-  }
-  // The rows' bits and the pool's after it; x starts from `hidden`.
-  template <typename Block>
-  std::pair<std::vector<std::byte>, std::vector<std::byte>> run(const Block& block,
-                                                                const AttentionBlockArgs& a) {
-    x.upload(hidden);
-    normed.poison();
-    qkv_rows.poison();
-    attended.poison();
-    block(a, nullptr);
-    const std::size_t row_bytes = x.view().stride * sizeof(float);
-    return {DeviceArray<std::byte>::download_from(a.x.data, a.x.rows * row_bytes), kv.download()};
-  }
-};
 
 class CudaAttentionBlock : public GpuTest {
  protected:
@@ -124,7 +25,7 @@ constexpr LayerSize kLayers[] = {{2048, {32, 4, 128}},
                                  {2560, {40, 2, 64}}};
 
 std::vector<std::uint32_t> mixed_contexts(std::uint32_t rows) {
-  constexpr std::uint32_t kSome[] = {1074, 1, 128, 129, 16, 17, 700, 2049, 333, 1024};
+  constexpr std::uint32_t kSome[] = {1074, 1, 128, 129, 16, 17, 700, 2049, 333, 1024, 63, 64, 65, 2048, 2};
   std::vector<std::uint32_t> out;
   for (std::uint32_t r = 0; r < rows; ++r) out.push_back(kSome[r % std::size(kSome)]);
   return out;
@@ -142,33 +43,107 @@ TEST_F(CudaAttentionBlock, HasTheBitsOfItsOperationsApart) {
       const auto apart = c.run(attention_block_apart, args);
       for (int twice = 0; twice < 2; ++twice) {  // the first launch leaves the meetings as it found them
         const auto block = c.run(attention_block, args);
-        EXPECT_TRUE(block.first == apart.first) << size.hidden << ", " << rows << " rows: x differs";
-        EXPECT_TRUE(block.second == apart.second) << size.hidden << ", " << rows << " rows: the pool differs";
+        EXPECT_TRUE(block.x == apart.x) << size.hidden << ", " << rows << " rows: x differs";
+        EXPECT_TRUE(block.pool == apart.pool) << size.hidden << ", " << rows << " rows: the pool differs";
       }
     }
   }
 }
 
-TEST_F(CudaAttentionBlock, LeavesPaddingAndKeepsARowsBits) {
-  constexpr std::uint32_t kLive = 21;
-  BlockCase c(kLayers[0], mixed_contexts(32), kLive);
-  const auto all = c.run(attention_block, c.args(0, 32, true)).first;
-  const std::size_t row_bytes = all.size() / 32;
-  c.x.upload(c.hidden);
-  const auto before = c.x.raw();
-  EXPECT_TRUE(std::equal(all.begin() + kLive * row_bytes, all.end(), before.begin() + kLive * row_bytes));
-  for (const std::uint32_t r : {0U, 7U, 20U}) {
-    const auto one = c.run(attention_block, c.args(r, 1, false)).first;
-    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + r * row_bytes)) << "row " << r;
+// One KV head, groups of more than eight query heads, several slices, a warp for each KV head of a task;
+// tiles of 16 tokens begin and end within the pool's blocks.
+TEST_F(CudaAttentionBlock, TakesAnyGroupingOfHeadsAndAnyBlocks) {
+  constexpr LayerSize kGroupings[] = {{2048, {16, 1, 128}},
+                                      {2048, {32, 2, 128}},
+                                      {3072, {24, 3, 128}},
+                                      {2048, {16, 16, 128}},
+                                      {2048, {32, 16, 64}}};
+  for (const LayerSize& size : kGroupings) {
+    for (const std::uint32_t block_tokens : {24U, 5U, 1U, 64U}) {
+      BlockCase c(size, mixed_contexts(18), 18, block_tokens);
+      const AttentionBlockArgs args = c.args(0, 18, false);
+      ASSERT_TRUE(attention_block_takes(args)) << text(size.heads, KvDtype::kBf16, Dtype::kBf16);
+      EXPECT_TRUE(c.run(attention_block, args) == c.run(attention_block_apart, args))
+          << text(size.heads, KvDtype::kBf16, Dtype::kBf16) << ", blocks of " << block_tokens;
+    }
   }
 }
 
-// What it does not take it does apart.
+// Padding rows hold NaNs: these reach nobody, and nothing of such a row is written.
+TEST_F(CudaAttentionBlock, LeavesPaddingAndKeepsARowsBits) {
+  for (const std::uint32_t live : {21U, 0U, 1U, 16U, 17U, 31U}) {
+    BlockCase c(kLayers[0], mixed_contexts(32), live);
+    const auto alone = c.run(attention_block_apart, c.args(0, 32, false));
+    std::fill(c.hidden.begin() + live * kLayers[0].hidden, c.hidden.end(),
+              std::numeric_limits<float>::quiet_NaN());
+    const auto all = c.run(attention_block, c.args(0, 32, true));
+    for (std::uint32_t r = live; r < 32; ++r)
+      EXPECT_TRUE(c.kv.is_poisoned(r, c.contexts[r] - 1)) << "row " << r << " of " << live << " wrote its KV";
+    EXPECT_TRUE(all.rows(0, live, c.row_bytes()) == alone.rows(0, live, c.row_bytes())) << live << " rows";
+    c.start_over();
+    EXPECT_TRUE(all.rows(live, 32 - live, c.row_bytes()) == c.bits(c.args(live, 32 - live, false)).x)
+        << "padding of " << live << " rows was written";
+    for (const std::uint32_t r : {0U, 7U, 20U}) {
+      if (r >= live) continue;
+      const auto one = c.run(attention_block, c.args(r, 1, false));
+      EXPECT_TRUE(one.x == all.rows(r, 1, c.row_bytes())) << "row " << r;
+    }
+  }
+}
+
+// What it does not take it does apart; and a row's bits are those that it has in a smaller step.
 TEST_F(CudaAttentionBlock, HandsOverWhatIsTooLarge) {
   BlockCase c(kLayers[0], mixed_contexts(40), 40);
   const AttentionBlockArgs args = c.args(0, 40, false);
   EXPECT_FALSE(attention_block_takes(args));
-  EXPECT_TRUE(c.run(attention_block, args) == c.run(attention_block_apart, args));
+  const auto all = c.run(attention_block, args);
+  EXPECT_TRUE(all == c.run(attention_block_apart, args));
+  for (const std::uint32_t rows : {32U, 17U, 16U, 3U}) {
+    const AttentionBlockArgs some = c.args(40 - rows, rows, false);
+    EXPECT_TRUE(attention_block_takes(some));
+    EXPECT_TRUE(c.run(attention_block, some).x == all.rows(40 - rows, rows, c.row_bytes()))
+        << rows << " rows";
+  }
+}
+
+// The last meeting's counter is the next launch's to clear, whatever it holds; the others are zero again.
+TEST_F(CudaAttentionBlock, LeavesItsMeetingsToTheNextLaunch) {
+  BlockCase c(kLayers[0], mixed_contexts(16), 16);
+  const AttentionBlockArgs args = c.args(0, 16, false);
+  const auto apart = c.run(attention_block_apart, args);
+  EXPECT_TRUE(c.run(attention_block, args) == apart);
+  const std::vector<std::uint32_t> after = c.meetings.download();
+  EXPECT_EQ(after[0], 0U);
+  EXPECT_EQ(after[1], 0U);
+  EXPECT_GT(after[2], 0U);  // blocks of the launch
+  c.meetings.upload({0, 0, 123456});
+  EXPECT_TRUE(c.run(attention_block, args) == apart);
+  EXPECT_EQ(c.meetings.download(), after);
+}
+
+// As in a decode step: launches that may begin before the one before has ended, of 32 and of 8 rows by turns,
+// captured once and replayed for any number of live rows.
+TEST_F(CudaAttentionBlock, ReplaysOfAGraphServeAnyNumberOfRows) {
+  BlockCase c(kLayers[0], mixed_contexts(32), 32);
+  const Stream stream = make_stream();
+  const auto capture = [&](const auto& block) {
+    Capture graph(stream.get());
+    for (const std::uint32_t rows : {32U, 8U, 32U, 8U, 32U}) block(c.args(0, rows, true), stream.get());
+    return graph.finish();
+  };
+  const GraphExec blocks = capture(attention_block);
+  const GraphExec operations = capture(attention_block_apart);
+  const auto replay = [&](const GraphExec& graph) {
+    c.start_over();
+    expect_ok(cudaDeviceSynchronize());  // the stream does not wait for the copies
+    expect_ok(cudaGraphLaunch(graph.get(), stream.get()));
+    expect_ok(cudaStreamSynchronize(stream.get()));
+    return c.bits(c.args(0, 32, true));
+  };
+  for (const std::uint32_t live : {32U, 1U, 20U, 0U, 8U, 32U}) {
+    c.live.upload({live});
+    EXPECT_TRUE(replay(blocks) == replay(operations)) << live << " live rows";
+  }
 }
 
 }  // namespace

@@ -108,10 +108,13 @@ struct DecodeCase {
 class CudaDecodeAttention : public GpuTest {};
 
 TEST_F(CudaDecodeAttention, MatchesTheReference) {
+  std::vector<Heads> all(std::begin(kAttentionHeads), std::end(kAttentionHeads));
+  all.insert(all.end(), {{16, 1, 64}, {16, 16, 128}, {32, 16, 64}});
   for (const KvDtype dtype : {KvDtype::kBf16, KvDtype::kF32}) {
-    for (const Heads heads : kAttentionHeads) {
-      for (const std::uint32_t block_tokens : {16U, 24U}) {
-        DecodeCase c(heads, dtype, block_tokens, {1, 15, 16, 17, 64, 255, 256, 257, 1000, 1025, 700, 5});
+    for (const Heads heads : all) {
+      for (const std::uint32_t block_tokens : {16U, 24U, 5U}) {
+        DecodeCase c(heads, dtype, block_tokens,
+                     {1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 1025, 700, 5});
         const auto rows = static_cast<std::uint32_t>(c.contexts.size());
         const auto reference = c.reference(rows);
         for (const Dtype dtype_out : {Dtype::kBf16, Dtype::kF32}) {
@@ -140,7 +143,7 @@ TEST_F(CudaDecodeAttention, TakesHeadsWithoutNorms) {
 // Past 2,048, 4,096 and 16,384 tokens the parts grow.
 TEST_F(CudaDecodeAttention, TakesLongContexts) {
   const Heads heads = {4, 1, 128};
-  DecodeCase c(heads, KvDtype::kBf16, 16, {2048, 2049, 4096, 4097, 16384, 16385, 33000});
+  DecodeCase c(heads, KvDtype::kBf16, 16, {2048, 2049, 4096, 4097, 16384, 16385, 33000, 131072});
   const DeviceMatrix out(Dtype::kF32, c.rows(), heads.q * heads.size);
   c.run(out.view(), 0, nullptr);
   EXPECT_LE(relative_error(out.floats(), c.reference(c.rows())), 1e-2);
@@ -154,6 +157,7 @@ TEST_F(CudaDecodeAttention, LeavesPaddingAndKeepsARowsBits) {
     const DeviceMatrix all(Dtype::kBf16, 8, heads.q * heads.size);
     c.run(all.view(), 0, live.get());
     all.expect_padding_poisoned(6);
+    for (const std::uint32_t r : {6U, 7U}) EXPECT_TRUE(c.kv.is_poisoned(r, c.contexts[r] - 1)) << "row " << r;
     for (std::uint32_t r = 0; r < 6; ++r) {
       const DeviceMatrix one(Dtype::kBf16, 1, heads.q * heads.size);
       c.run(one.view(), r, nullptr);

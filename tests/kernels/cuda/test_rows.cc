@@ -56,7 +56,7 @@ std::vector<double> rms_norm_reference(const std::vector<float>& x, const std::v
 
 TEST_F(CudaRows, RmsNormMatchesTheReference) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
-    for (const std::uint32_t hidden : {256U, 2048U, 3584U, 4096U}) {
+    for (const std::uint32_t hidden : {256U, 2048U, 3584U, 4096U, 5120U, 8200U}) {
       for (const std::uint32_t rows : {1U, 5U, 64U}) {
         const auto x = random_floats(std::size_t{rows} * hidden, fresh_seed(), 3);
         const auto weight = random_floats(hidden, fresh_seed());
