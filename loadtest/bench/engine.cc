@@ -136,10 +136,10 @@ Subcommand add_engine(CLI::App& app) {
       ->capture_default_str();
   parser->add_option("--policy", flags->policy, "routing policy")->capture_default_str();
   parser->add_option("--context", flags->context, "tokens of a prompt")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_option("--steps", flags->steps, "tokens that each sequence generates")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   return {parser, [flags] { return run(*flags); }};
 }

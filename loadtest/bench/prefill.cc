@@ -89,16 +89,16 @@ Subcommand add_prefill(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("prefill", "a prompt against oneDNN on the same matrix products");
   flags->model.add_to(*parser);
   parser->add_option("--prompt", flags->prompts, "prompt lengths")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_option("--together", flags->together, "prompts of one step, as far as --chunk takes them")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_option("--chunk", flags->chunk, "tokens per step")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_option("--repeats", flags->repeats, "runs to take the median of")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   return {parser, [flags] { return run(*flags); }};
 }

@@ -131,10 +131,10 @@ Subcommand add_step(CLI::App& app) {
       ->capture_default_str();
   parser->add_option("--policy", flags->policies, "routing policies")->capture_default_str();
   parser->add_option("--context", flags->context, "tokens before the first step")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_option("--steps", flags->steps, "steps to time")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   parser->add_flag("--timeline", flags->timeline,
                    "print what each kernel of a layer takes (in a build with LYNX_STEP_TIMELINE)");
