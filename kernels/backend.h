@@ -88,12 +88,13 @@ struct AttentionLayer {
 };
 
 // What lies between its operations. matmul_input() is the type of a product's input.
-struct AttentionRoom {
+struct AttentionScratch {
   TensorView normed;    // [T, H] input
   TensorView qkv;       // [T, (Hq + 2 Hkv)*D]
   TensorView attended;  // [T, Hq*D] input
 };
-AttentionRows attention_rows(const AttentionLayer& w, const AttentionRoom& room);  // columns of room.qkv
+// Columns of scratch.qkv.
+AttentionRows attention_rows(const AttentionLayer& w, const AttentionScratch& scratch);
 
 // A pool of KV blocks as a device uses it. With a host pool: that itself, or one of the same layout in device
 // memory, and transports write and read the host pool. Without: in device memory, where transports write and
@@ -182,7 +183,7 @@ class Backend {
   // 1/sqrt(D), over the rows' own sequences.
   virtual void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) = 0;  // [T,Hq*D]
   // x += o attention(qkv norm(x)): the operations above in turn, unless a device does better.
-  virtual void attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+  virtual void attention_block(TensorView x, const AttentionLayer& w, const AttentionScratch& scratch,
                                std::uint32_t layer);  // [T,H]
   // By the batch's policy; padding rows neither vote nor route.
   virtual void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) = 0;  // [T,E]

@@ -68,7 +68,7 @@ class CudaBackend final : public Backend {
   void matmul(TensorView out, TensorView x, const Matrix& w) override;
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override;
   void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) override;
-  void attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+  void attention_block(TensorView x, const AttentionLayer& w, const AttentionScratch& scratch,
                        std::uint32_t layer) override;
   void route(RoutingPlans& plans, std::uint32_t layer, TensorView logits) override;
   void experts_add(TensorView out, TensorView x, const ExpertWeights& w, const RoutingPlans& plans,

@@ -89,7 +89,7 @@ void CudaBackend::attention(TensorView out, const AttentionRows& in, std::uint32
                     stream_.get());
 }
 
-void CudaBackend::attention_block(TensorView x, const AttentionLayer& w, const AttentionRoom& room,
+void CudaBackend::attention_block(TensorView x, const AttentionLayer& w, const AttentionScratch& scratch,
                                   std::uint32_t layer) {
   const AttentionBlockArgs args = {
       .x = x,
@@ -97,11 +97,11 @@ void CudaBackend::attention_block(TensorView x, const AttentionLayer& w, const A
       .eps = w.eps,
       .qkv = static_cast<const CudaMatrix&>(w.qkv).weights(),
       .o = static_cast<const CudaMatrix&>(w.o).weights(),
-      .normed = room.normed,
-      .qkv_rows = room.qkv,
-      .attention = decode_attention_args(room.attended, attention_rows(w, room), layer),
+      .normed = scratch.normed,
+      .qkv_rows = scratch.qkv,
+      .attention = decode_attention_args(scratch.attended, attention_rows(w, scratch), layer),
       .meetings = reinterpret_cast<std::uint32_t*>(block_meetings_.get())};
-  if (!step_.decode || !attention_block_takes(args)) return Backend::attention_block(x, w, room, layer);
+  if (!step_.decode || !attention_block_takes(args)) return Backend::attention_block(x, w, scratch, layer);
   cuda::attention_block(args, stream_.get());
   if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
 }

@@ -5,6 +5,7 @@
 #include "common/config/field_checks.h"
 
 namespace lynx {
+
 // A plan is about the lengths as they are; what exceeds the model's context is cut.
 CapacityConfig::CapacityConfig() {
   source.lengths = "clip";

@@ -121,7 +121,7 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
   const TensorView x = act_.hidden.view.first_rows(t);       // [T, H]
   const TensorView normed = act_.normed.view.first_rows(t);  // [T, H]
   const TensorView router = act_.router.view.first_rows(t);  // [T, E]
-  const AttentionRoom room = {normed, act_.qkv.view.first_rows(t), act_.attended.view.first_rows(t)};
+  const AttentionScratch scratch = {normed, act_.qkv.view.first_rows(t), act_.attended.view.first_rows(t)};
   const Tensor* const replayed =
       !replayed_.empty() && t <= replayed_[0].view.rows ? replayed_.data() : nullptr;
 
@@ -131,7 +131,7 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
 
     const AttentionLayer attention = {
         w.attention_norm.view, eps, *w.qkv, {w.q_norm.view, w.k_norm.view, eps}, rope, *w.o};
-    backend_->attention_block(x, attention, room, layer);  // norm, q k v, attention, output projection
+    backend_->attention_block(x, attention, scratch, layer);  // norm, q k v, attention, output projection
 
     backend_->rms_norm(normed, x, w.mlp_norm.view, eps);
     backend_->matmul(router, normed, *w.router);

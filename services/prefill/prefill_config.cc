@@ -3,6 +3,7 @@
 #include "common/config/field_checks.h"
 
 namespace lynx {
+
 void PrefillConfig::describe(ConfigFields& f) {
   worker.describe(f);
   f.section("");

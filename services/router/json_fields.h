@@ -54,7 +54,7 @@ class JsonFields {
   std::optional<ApiError> error_;
 };
 
-// Those of a list of ids below vocab; nothing when it is anything else.
+// A list of token ids, all below vocab; nothing when the value is anything else.
 std::optional<std::vector<TokenId>> token_ids(const nlohmann::json& value, std::size_t vocab);
 
 }  // namespace lynx

@@ -11,6 +11,7 @@
 #include "services/engine/moe_transformer.h"
 
 namespace lynx {
+
 void WorkerConfig::describe(ConfigFields& f) {
   f.section("");
   f.field("log_level", &log_level, "trace, debug, info, warning, error or off");
