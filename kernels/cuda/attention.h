@@ -34,6 +34,8 @@ struct DecodeAttentionArgs {
   std::byte* workspace = nullptr;
   KernelSet kernels = KernelSet::kHopper;
 };
+// Tokens of the longest sequence that a pool of this kind takes there.
+std::uint32_t decode_context_limit(KernelSet kernels, KvDtype dtype, std::uint32_t head_dim);
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
                                        std::uint32_t head_dim, std::uint32_t max_context);
 void decode_attention(const DecodeAttentionArgs& args, cudaStream_t stream);

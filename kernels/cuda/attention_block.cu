@@ -5,11 +5,7 @@
 // Bytes per launch: the weights of qkv and o, and each row's keys and values, once.
 #include "kernels/cuda/attention_block.h"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-
-#include "kernels/cuda/attention_block_rows.cuh"
+#include "kernels/cuda/attention_block_plan.cuh"
 #include "kernels/cuda/decode_params.h"
 #include "kernels/cuda/decode_rows.cuh"
 #include "kernels/cuda/launch.h"
@@ -20,7 +16,6 @@ namespace block {
 namespace {
 
 using decode::kProducer;
-using decode::kThreads;
 
 struct Params {
   float* hidden;
@@ -35,16 +30,6 @@ struct Params {
   std::uint64_t* timeline;
   unsigned stages, x_bytes;  // of shared memory, the ring's and the rows'; sums follow
 };
-
-template <unsigned kD>
-struct Static {
-  RingBarriers ring;
-  Inbox squares, qkv_sums, o_sums;
-  NormShared norm;
-  decode::HeadTables<kD> heads;
-};
-
-static_assert(kProductStage >= decode::tile_bytes(decode::kSliceElements * 2), "a stage holds either");
 
 // The one order in which all of a block's weights, keys and values come.
 __device__ void stream(const Params& p, const Ring& ring) {
@@ -133,57 +118,6 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   compute<kRowTiles, kD>(p, ring, shared, x, sums);
 }
 
-unsigned row_tiles_of(unsigned rows) { return rows <= 16 ? 1 : 2; }
-
-unsigned most_own_parts(unsigned k) {
-  unsigned most = 0;
-  for (unsigned rank = 0; rank < kCluster; ++rank)
-    most = std::max(most, first_part_of(k, rank + 1) - first_part_of(k, rank));
-  return most;
-}
-
-unsigned sums_bytes(const Product& p, unsigned clusters, unsigned row_tiles) {
-  const unsigned tiles = (p.n / kTile + clusters - 1) / clusters;
-  return tiles_of_rank(tiles, 0) * (p.k / kPartK) * row_tiles * 16 * kTile * sizeof(float);
-}
-
-// What the launch needs for its shape; no blocks: it does not fit.
-struct Plan {
-  unsigned blocks = 0, stages = 0, x_bytes = 0, shared_bytes = 0;
-};
-
-static_assert(sizeof(Static<64>) <= sizeof(Static<128>));
-constexpr unsigned kSharedBytes = 227 * 1024 - sizeof(Static<128>) - 1024;
-constexpr unsigned kFewestStages = 3;
-
-template <typename Kernel>
-Plan make_plan(Kernel kernel, const Product& qkv, const Product& o, unsigned row_tiles) {
-  static std::atomic<int> known{0};  // how many clusters the device holds: asked once, for all these kernels
-  Plan plan;
-  const Shape shape = {
-      .grid = {kCluster, 1, 1}, .block = {kThreads, 1, 1}, .shared_bytes = kSharedBytes, .cluster = kCluster};
-  int clusters = known.load(std::memory_order_relaxed);
-  if (clusters == 0) {
-    clusters = max_active_clusters("attention_block", kernel, shape);
-    known.store(clusters, std::memory_order_relaxed);
-  }
-  if (clusters <= 0) return plan;
-  plan.x_bytes =
-      std::max(most_own_parts(qkv.k), most_own_parts(o.k)) * row_tiles * kFragments * sizeof(uint4);
-  const unsigned rest =
-      plan.x_bytes + std::max(sums_bytes(qkv, clusters, row_tiles), sums_bytes(o, clusters, row_tiles));
-  if (rest + kFewestStages * kProductStage > kSharedBytes) return plan;
-  plan.blocks = clusters * kCluster;
-  plan.stages = std::min(kMaxStages, (kSharedBytes - rest) / kProductStage);
-  plan.shared_bytes = plan.stages * kProductStage + rest;
-  return plan;
-}
-
-bool takes_product(const Product& p) {
-  return p.n % kTile == 0 && p.k % kPartK == 0 && p.k >= kCluster * kPartK &&
-         most_own_parts(p.k) <= kMaxOwnParts;
-}
-
 Product qkv_of(const AttentionBlockArgs& a) { return {a.qkv, a.qkv_rows.cols, a.x.cols}; }
 Product o_of(const AttentionBlockArgs& a) { return {a.o, a.x.cols, a.attention.out.cols}; }
 
@@ -196,7 +130,8 @@ auto with_kernel(const AttentionBlockArgs& a, const Use& use) {
 }
 
 Plan plan_of(const AttentionBlockArgs& a) {
-  if (a.attention.kernels != KernelSet::kHopper || a.x.rows > kMaxRows || !decode::takes(a.attention.in.kv) ||
+  if (shares_multiprocessors() || a.attention.kernels != KernelSet::kHopper || a.x.rows > kMaxRows ||
+      !decode::takes(a.attention.in.kv.dtype, a.attention.in.kv.head_dim) ||
       a.attention.out.dtype != Dtype::kBf16 || !takes_product(qkv_of(a)) || !takes_product(o_of(a)))
     return {};
   return with_kernel(

@@ -7,7 +7,7 @@
 //
 // The blocks wait for one another, so all of them must be resident: the launch is as large as the device, and
 // nothing else that waits may share the multiprocessors at the same time. Processes that take turns on a GPU
-// do not; those that share it through MPS do, and must use the portable kernels (LYNX_CUDA_PORTABLE=1).
+// do not; those that share it through MPS do: there it goes apart.
 #pragma once
 
 #include "kernels/cuda/attention.h"

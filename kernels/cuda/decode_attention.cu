@@ -8,7 +8,9 @@
 // rising order.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/cuda/attention_any.h"
 #include "kernels/cuda/decode_params.h"
@@ -94,8 +96,8 @@ void launch_size(const Params& p, Dtype out, cudaStream_t stream) {
 
 }  // namespace
 
-bool takes(const KvLayer& kv) {
-  return kv.dtype == KvDtype::kBf16 && (kv.head_dim == 64 || kv.head_dim == 128);
+bool takes(KvDtype dtype, std::uint32_t head_dim) {
+  return dtype == KvDtype::kBf16 && (head_dim == 64 || head_dim == 128);
 }
 
 Params make_params(const DecodeAttentionArgs& a) {
@@ -103,7 +105,8 @@ Params make_params(const DecodeAttentionArgs& a) {
   const RopeStoreArgs& in = a.in;
   if (in.q.rows > kMaxDecodeRows) throw std::runtime_error("decode attention: at most 64 rows");
   if (a.max_context > kMaxContext)
-    throw std::runtime_error("decode attention: a context of at most 131072 tokens");
+    throw std::runtime_error("decode attention: a context of at most " + std::to_string(kMaxContext) +
+                             " tokens");
   const unsigned per_kv = in.q.cols / in.kv.head_dim / in.kv.kv_heads;
   const unsigned slice_heads = slice_heads_of(in.kv.kv_heads, in.kv.head_dim);
   Params p = {.out = a.out.data,
@@ -141,6 +144,11 @@ Params make_params(const DecodeAttentionArgs& a) {
 
 }  // namespace decode
 
+std::uint32_t decode_context_limit(KernelSet kernels, KvDtype dtype, std::uint32_t head_dim) {
+  if (!decode::takes(dtype, head_dim)) return std::numeric_limits<std::uint32_t>::max();
+  return kernels == KernelSet::kPortable ? decode_portable_context_limit() : decode::kMaxContext;
+}
+
 std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_heads, std::uint32_t kv_heads,
                                        std::uint32_t head_dim, std::uint32_t max_context) {
   using namespace decode;
@@ -154,7 +162,7 @@ std::size_t decode_attention_workspace(std::uint32_t max_rows, std::uint32_t q_h
 
 void decode_attention(const DecodeAttentionArgs& a, cudaStream_t stream) {
   const KvLayer& kv = a.in.kv;
-  if (!decode::takes(kv)) {
+  if (!decode::takes(kv.dtype, kv.head_dim)) {
     rope_store(a.in, stream);
     return attention_any(a.out, a.in.q, kv, a.in.rows, stream);
   }

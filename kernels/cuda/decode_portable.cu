@@ -95,6 +95,8 @@ std::size_t counter_bytes(unsigned units_of_row) {
 
 }  // namespace
 
+std::uint32_t decode_portable_context_limit() { return kMaxContext; }
+
 std::size_t decode_attention_portable_workspace(std::uint32_t max_rows, std::uint32_t q_heads,
                                                 std::uint32_t kv_heads, std::uint32_t head_dim,
                                                 std::uint32_t max_context) {
@@ -108,7 +110,7 @@ void decode_attention_portable(const DecodeAttentionArgs& a, cudaStream_t stream
   const RopeStoreArgs& in = a.in;
   if (in.q.rows > kMaxDecodeRows) throw std::runtime_error("decode attention: at most 64 rows");
   if (a.max_context > kMaxContext)
-    throw std::runtime_error("decode attention: a context of at most 131072 tokens");
+    throw std::runtime_error("decode attention, portable kernels: a context of at most 131072 tokens");
   rope_store(in, stream);
   const unsigned per_kv = in.q.cols / in.kv.head_dim / in.kv.kv_heads;
   Params params = {.out = a.out.data,

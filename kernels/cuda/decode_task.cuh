@@ -12,10 +12,8 @@ inline constexpr unsigned kComputeThreads = kWarps * kWarp;
 inline constexpr unsigned kThreads = kComputeThreads + kWarp;
 inline constexpr unsigned kHeads = 8;  // query heads of a task, of each of its KV heads
 inline constexpr unsigned kTileKeys = 16;
-inline constexpr unsigned kSliceElements = 512;  // of a token's K that a task takes, at most; whole heads
-inline constexpr unsigned kMaxParts = 128;
-inline constexpr unsigned kMaxSplit = 1024;
-inline constexpr unsigned kMaxContext = kMaxParts * kMaxSplit;
+inline constexpr unsigned kSliceElements = 512;    // of a token's K that a task takes, at most; whole heads
+inline constexpr unsigned kMaxContext = 1U << 20;  // Divider is exact there for blocks of up to 4,095 tokens
 
 // Keys of a part, as a power of two. A step of few rows has parts enough to fill the device; larger ones cost
 // less merging.

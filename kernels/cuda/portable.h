@@ -16,6 +16,7 @@ void add_slots_portable(const ExpertsArgs& args, const float* partial, std::uint
                         cudaStream_t stream);
 // With rope_store before it: two launches.
 void decode_attention_portable(const DecodeAttentionArgs& args, cudaStream_t stream);
+std::uint32_t decode_portable_context_limit();
 std::size_t decode_attention_portable_workspace(std::uint32_t max_rows, std::uint32_t q_heads,
                                                 std::uint32_t kv_heads, std::uint32_t head_dim,
                                                 std::uint32_t max_context);

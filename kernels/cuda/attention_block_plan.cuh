@@ -1,0 +1,88 @@
+// How a launch of attention_block.cu fits the device: blocks, and what lies in the shared memory of each.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+
+#include "kernels/cuda/attention_block_rows.cuh"
+#include "kernels/cuda/decode_rows.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace lynx::cuda::block {
+
+using decode::kThreads;
+
+// Beside the ring, the rows and the sums, whose sizes follow from the launch.
+template <unsigned kD>
+struct Static {
+  RingBarriers ring;
+  Inbox squares, qkv_sums, o_sums;
+  NormShared norm;
+  decode::HeadTables<kD> heads;
+};
+
+static_assert(kProductStage >= decode::tile_bytes(decode::kSliceElements * 2), "a stage holds either");
+
+inline unsigned row_tiles_of(unsigned rows) { return rows <= 16 ? 1 : 2; }
+
+inline unsigned most_own_parts(unsigned k) {
+  unsigned most = 0;
+  for (unsigned rank = 0; rank < kCluster; ++rank)
+    most = std::max(most, first_part_of(k, rank + 1) - first_part_of(k, rank));
+  return most;
+}
+
+inline unsigned sums_bytes(const Product& p, unsigned clusters, unsigned row_tiles) {
+  const unsigned tiles = (p.n / kTile + clusters - 1) / clusters;
+  return tiles_of_rank(tiles, 0) * (p.k / kPartK) * row_tiles * 16 * kTile * sizeof(float);
+}
+
+// What the launch needs for its shape; no blocks: it does not fit.
+struct Plan {
+  unsigned blocks = 0, stages = 0, x_bytes = 0, shared_bytes = 0;
+};
+
+static_assert(sizeof(Static<64>) <= sizeof(Static<128>));
+inline constexpr unsigned kSharedBytes = 227 * 1024 - sizeof(Static<128>) - 1024;
+inline constexpr unsigned kFewestStages = 3;
+
+template <typename Kernel>
+Plan make_plan(Kernel kernel, const Product& qkv, const Product& o, unsigned row_tiles) {
+  static std::atomic<int> known{0};  // how many clusters the device holds: asked once, for all these kernels
+  Plan plan;
+  const Shape shape = {
+      .grid = {kCluster, 1, 1}, .block = {kThreads, 1, 1}, .shared_bytes = kSharedBytes, .cluster = kCluster};
+  int clusters = known.load(std::memory_order_relaxed);
+  if (clusters == 0) {
+    clusters = max_active_clusters("attention_block", kernel, shape);
+    known.store(clusters, std::memory_order_relaxed);
+  }
+  if (clusters <= 0) return plan;
+  plan.x_bytes =
+      std::max(most_own_parts(qkv.k), most_own_parts(o.k)) * row_tiles * kFragments * sizeof(uint4);
+  const unsigned rest =
+      plan.x_bytes + std::max(sums_bytes(qkv, clusters, row_tiles), sums_bytes(o, clusters, row_tiles));
+  if (rest + kFewestStages * kProductStage > kSharedBytes) return plan;
+  plan.blocks = clusters * kCluster;
+  plan.stages = std::min(kMaxStages, (kSharedBytes - rest) / kProductStage);
+  plan.shared_bytes = plan.stages * kProductStage + rest;
+  return plan;
+}
+
+inline bool takes_product(const Product& p) {
+  return p.n % kTile == 0 && p.k % kPartK == 0 && p.k >= kCluster * kPartK &&
+         most_own_parts(p.k) <= kMaxOwnParts;
+}
+
+// Whether launches of other processes may be on the multiprocessors at the same time: asked once.
+inline bool shares_multiprocessors() {
+  static const bool shares = [] {
+    int device = 0;
+    int mps = 0;
+    require(cudaGetDevice(&device), "cudaGetDevice");
+    return cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess && mps != 0;
+  }();
+  return shares;
+}
+
+}  // namespace lynx::cuda::block
