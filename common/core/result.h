@@ -25,7 +25,9 @@ enum class ErrorCode {
 
 std::string_view to_string(ErrorCode code);
 
-struct Error {
+// clang-analyzer loses what a Result holds on the way through std::variant, and takes a copy of it for
+// garbage.
+struct Error {  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
 };

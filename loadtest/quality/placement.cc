@@ -39,8 +39,9 @@ class Requests {
       for (std::uint32_t row = 0; row < exact_.first_row(); ++row)
         for (const std::uint16_t e : experts(d, l, row)) ++counts[l * experts_per_layer + e];
     auto profile = std::make_shared<ExpertProfile>();
+    const std::uint32_t rows = std::max(1U, exact_.first_row());
     for (const std::uint32_t count : counts)
-      profile->push_back(static_cast<std::uint8_t>(count * 255 / exact_.first_row()));
+      profile->push_back(static_cast<std::uint8_t>(count * 255 / rows));
     return profile;
   }
 
