@@ -53,15 +53,16 @@ TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
   EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
 }
 
-// A fleet of such workers alone still says why.
+// A fleet of such workers alone still says why. More tokens than attempts: each attempt may bring one, its
+// prefill's.
 TEST(Unreachable, WithoutAnotherTheAnswerNamesTheCause) {
   ClusterOptions options;
   options.decodes = 1;
   Cluster cluster(options);
   make_unreachable(cluster, cluster.decode(0));
   for (int i = 0; i < 2; ++i) {
-    const ApiReply reply =
-        post(cluster.api_port(), "/v1/completions", {{"prompt", "Once upon a time"}, {"max_tokens", 4}});
+    const ApiReply reply = post(cluster.api_port(), "/v1/completions",
+                                {{"prompt", "Once upon a time"}, {"max_tokens", 64}, {"ignore_eos", true}});
     EXPECT_EQ(reply.status, 503) << reply.body;
     EXPECT_NE(reply.body.find("cannot connect"), std::string::npos) << reply.body;
   }
