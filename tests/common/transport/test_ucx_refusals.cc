@@ -6,8 +6,6 @@
 namespace lynx {
 namespace {
 
-using testing_kv::Outcomes;
-
 class UcxRefusals : public testing_kv::UcxPair {};
 
 TEST_P(UcxRefusals, EveryWrongPushIsAnsweredWithItsFault) {
