@@ -14,7 +14,7 @@ class CudaAttentionBlock : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (!IsSkipped() && kernels_of_device() == KernelSet::kPortable)
-      GTEST_SKIP() << "the one-launch block is of the Hopper kernels";
+      GTEST_SKIP() << "no Hopper GPU: the block in one launch is of its kernels";
   }
 };
 
