@@ -1,5 +1,7 @@
 #include "tests/e2e/api_client.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -64,6 +66,32 @@ struct Stream {
   std::unique_ptr<Timer> starter, hang_up;
   std::unique_ptr<HttpCallHandle> handle;
   bool over = false;
+};
+
+constexpr std::chrono::milliseconds kPoll{1};
+
+class Interrupter {
+ public:
+  Interrupter(EventLoop& loop, const Interruption& what) : loop_(loop), what_(what) { look_in(what.at); }
+  ~Interrupter() {
+    if (what_.when && !done_) ADD_FAILURE() << "the streams were over before what was to be hit was there";
+  }
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+
+ private:
+  void look_in(std::chrono::milliseconds time) {
+    timer_ = loop_.after(time, [this] {
+      if (what_.when && !what_.when()) return look_in(kPoll);
+      done_ = true;
+      what_.act();
+    });
+  }
+
+  EventLoop& loop_;
+  const Interruption& what_;
+  std::unique_ptr<Timer> timer_;
+  bool done_ = false;
 };
 
 }  // namespace
@@ -133,9 +161,9 @@ std::vector<StreamOutcome> run_streams(std::uint16_t port, const std::vector<Str
     stream.call = call;
     stream.starter = loop.after(call.start_after, [&] { start(stream); });
   }
-  std::vector<std::unique_ptr<Timer>> interruptions;
+  std::vector<std::unique_ptr<Interrupter>> interrupters;
   for (const Interruption& interruption : during)
-    interruptions.push_back(loop.after(interruption.at, interruption.act));
+    interrupters.push_back(std::make_unique<Interrupter>(loop, interruption));
   if (open > 0) loop.run();
 
   std::vector<StreamOutcome> outcomes;

@@ -51,12 +51,16 @@ ApiReply get(std::uint16_t port, const std::string& path,
 ApiReply post(std::uint16_t port, const std::string& path, const nlohmann::json& body,
               std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
-// Runs every call, each at its start time, and returns when the last has ended. `during` runs on the loop at
-// given times (to kill a worker, say).
+// Done on the loop in the middle of streams (to kill a worker, say): not before `at`, and as soon as `when`
+// holds. A test fails whose streams are over before that; what has no condition and comes too late is left
+// out.
 struct Interruption {
   std::chrono::milliseconds at{0};
   std::function<void()> act;
+  std::function<bool()> when = {};  // asked every millisecond; conditions.h
 };
+
+// Runs every call, each at its start time, and returns when the last has ended.
 std::vector<StreamOutcome> run_streams(std::uint16_t port, const std::vector<StreamCall>& calls,
                                        const std::vector<Interruption>& during = {});
 

@@ -147,6 +147,10 @@ bool Cluster::all_free(std::chrono::seconds timeout) {
   }
 }
 
+double Cluster::taken_up() const {
+  return metric(router_, "lynx_retries_total") + metric(router_, "lynx_resumes_total");
+}
+
 double Cluster::metric(const Worker& worker, const std::string& name, const std::string& label_part) {
   std::istringstream lines(get(worker.http_port, "/metrics").body);
   double sum = 0;

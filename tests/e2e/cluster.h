@@ -56,6 +56,9 @@ class Cluster {
   // Sum over labels of a metric of one process; 0 when it is not there.
   static double metric(const Worker& worker, const std::string& name, const std::string& label_part = "");
 
+  // Attempts and streams that the router had to take up with another worker.
+  double taken_up() const;
+
   const std::string& log_folder() const { return log_folder_; }
 
  private:

@@ -22,7 +22,7 @@ ServiceProcess::ServiceProcess(const std::vector<std::string>& argv, const std::
   if (log < 0) throw std::runtime_error("cannot open " + log_file);
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing outlives a test that crashes
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(log, STDOUT_FILENO);
     ::dup2(log, STDERR_FILENO);
     ::execv(raw[0], raw.data());

@@ -1,4 +1,5 @@
-// A service under test: started with its output in a log file, killed and reaped when the object goes.
+// A service under test: started with its output in a log file, killed and reaped when the object goes. It is
+// killed, too, when the thread that started it ends, so that nothing outlives a test that crashes.
 #pragma once
 
 #include <sys/types.h>
