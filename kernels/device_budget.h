@@ -10,6 +10,7 @@ namespace lynx {
 
 struct DeviceNeeds {
   std::uint32_t layers = 0, hidden = 0, intermediate = 0;
+  std::uint32_t context = 0;  // the model's: rows of its rotary table
   RouterShape router;
   StepLimits limits;               // before padding
   std::uint32_t block_tokens = 0;  // of the KV pool

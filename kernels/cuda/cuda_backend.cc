@@ -85,7 +85,7 @@ std::unique_ptr<KvPool> CudaBackend::attach_kv(const PageLayout& layout, std::sp
   const std::uint32_t limit = decode_context_limit(gpu_.kernels, layout.dtype, layout.head_dim);
   if (limits_.context > limit)
     throw std::runtime_error("device 'cuda': this GPU's kernels take contexts of up to " +
-                             std::to_string(limit) + " tokens; the model's is " +
+                             std::to_string(limit) + " tokens; model and KV pool allow " +
                              std::to_string(limits_.context));
   auto out = std::make_unique<CudaKvPool>(layout, host, heap_);
   if (stage_.fit_tables(limits_.logit_rows, stage_.table_stride(layout), heap_)) graphs_.clear();

@@ -37,7 +37,7 @@ class MoeTransformer final : public Model {
         backend_(std::move(backend)),
         weights_(load_weights(config, source, *backend_)) {
     load_replay(options.replay);
-    reserve(options.max_rows, options.max_logit_rows);
+    reserve(options.max_rows, options.max_logit_rows, options.max_context);
     Fingerprint hash;
     for (const std::uint32_t size :
          {config.vocab, config.hidden, config.layers, config.q_heads, config.kv_heads, config.head_dim,
@@ -71,7 +71,8 @@ class MoeTransformer final : public Model {
 
  private:
   void load_replay(const ReplayedLogits& replay);
-  void reserve(std::uint32_t rows, std::uint32_t logit_rows);
+  void reserve(std::uint32_t rows, std::uint32_t logit_rows, std::uint32_t context);
+  void make_room(const StepBatch& batch);
   void check(const StepBatch& batch) const;
   void forward_rows(const StepShape& shape);
 
@@ -81,6 +82,7 @@ class MoeTransformer final : public Model {
   const MoeWeights weights_;
   std::vector<Tensor> replayed_;  // [rows, E] each; empty but for benchmarks
   std::uint64_t fingerprint_ = 0;
+  StepLimits room_;
   Activations act_;
   std::unique_ptr<RoutingPlans> plans_;
 };
@@ -103,9 +105,7 @@ void MoeTransformer::load_replay(const ReplayedLogits& replay) {
 void MoeTransformer::launch(const StepBatch& batch, KvCache& cache, LayerObserver* observer) {
   check(batch);
   attach(cache);
-  const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
-  const auto logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
-  if (rows > act_.hidden.view.rows || logit_rows > act_.logits.view.rows) reserve(rows, logit_rows);
+  make_room(batch);
   Backend::KvReady kv_ready;
   if (observer != nullptr) kv_ready = [observer](std::uint32_t layer) { observer->layer_done(layer); };
   backend_->run_step(batch, *cache.device(), std::move(kv_ready),
@@ -169,13 +169,24 @@ void MoeTransformer::attach(KvCache& cache) {
   cache.set_device(backend_->attach_kv(layout, cache.bytes()));
 }
 
-void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
-  StepLimits limits = step_limits(config_, std::max(rows, act_.hidden.view.rows),
-                                  std::max(logit_rows, act_.logits.view.rows));
-  limits.policy = policy_;
+// For a batch that is larger than what was promised at load.
+void MoeTransformer::make_room(const StepBatch& batch) {
+  const auto rows = static_cast<std::uint32_t>(batch.tokens.size());
+  const auto logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
+  const bool longer = std::any_of(batch.sequences.begin(), batch.sequences.end(),
+                                  [&](const SequenceRows& s) { return s.context + s.rows > room_.context; });
+  if (rows <= act_.hidden.view.rows && logit_rows <= act_.logits.view.rows && !longer) return;
+  // A sequence that grew past its promise will go on growing.
+  reserve(std::max(rows, act_.hidden.view.rows), std::max(logit_rows, act_.logits.view.rows),
+          longer ? config_.context : room_.context);
+}
+
+void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows, std::uint32_t context) {
+  room_ = step_limits(config_, rows, logit_rows, context);
+  room_.policy = policy_;
   act_ = {};  // first free, then take
   plans_.reset();
-  const StepShape room = backend_->reserve(limits);
+  const StepShape room = backend_->reserve(room_);
   const Dtype input = backend_->matmul_input();
   const std::uint32_t q_size = config_.q_heads * config_.head_dim;
   const std::uint32_t kv_size = config_.kv_heads * config_.head_dim;
@@ -191,26 +202,6 @@ void MoeTransformer::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
 }
 
 }  // namespace
-
-StepLimits step_limits(const ModelConfig& config, std::uint32_t rows, std::uint32_t logit_rows) {
-  return {.rows = rows,
-          .logit_rows = logit_rows,
-          .context = config.context,
-          .q_heads = config.q_heads,
-          .kv_heads = config.kv_heads,
-          .head_dim = config.head_dim,
-          .vocab = config.vocab};
-}
-
-PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,
-                       KvDtype dtype) {
-  return {.layers = config.layers,
-          .blocks = blocks,
-          .block_tokens = block_tokens,
-          .kv_heads = config.kv_heads,
-          .head_dim = config.head_dim,
-          .dtype = dtype};
-}
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
                                   std::unique_ptr<Backend> backend, const ModelOptions& options) {

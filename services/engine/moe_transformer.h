@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/kv/page_layout.h"
 #include "kernels/backend.h"
 #include "services/engine/model.h"
+#include "services/engine/model_sizes.h"
 #include "services/engine/tensor_source.h"
 
 namespace lynx {
@@ -32,7 +32,8 @@ struct ModelOptions {
   // Of the largest step that is to come: the buffers are made at load. A larger one makes them anew.
   std::uint32_t max_rows = 16;
   std::uint32_t max_logit_rows = 16;
-  PolicyKind policy = PolicyKind::kOff;  // of the decode steps that are to come: refused now or not at all
+  std::uint32_t max_context = kAnyContext;  // tokens of a sequence; the model's context, where that is less
+  PolicyKind policy = PolicyKind::kOff;     // of the decode steps that are to come: refused now or not at all
   ReplayedLogits replay;
 };
 
@@ -42,12 +43,5 @@ std::unique_ptr<Model> load_model(const std::string& folder, const ModelOptions&
 
 std::unique_ptr<Model> make_model(const ModelConfig& config, TensorSource& source,
                                   std::unique_ptr<Backend> backend, const ModelOptions& options = {});
-
-// The largest step, as a backend makes room for it.
-StepLimits step_limits(const ModelConfig& config, std::uint32_t rows, std::uint32_t logit_rows);
-
-// The pool that fits the model.
-PageLayout page_layout(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_tokens,
-                       KvDtype dtype);
 
 }  // namespace lynx

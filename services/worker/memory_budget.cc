@@ -78,12 +78,14 @@ MemoryBudget memory_budget(const ModelConfig& model, const PageLayout& layout, s
 
 MemoryBudget gpu_memory_budget(const ModelConfig& model, const PageLayout& layout, std::uint32_t rows,
                                std::uint32_t logit_rows) {
-  const DeviceBudget device = device_budget({.layers = model.layers,
-                                             .hidden = model.hidden,
-                                             .intermediate = model.moe_intermediate,
-                                             .router = model.router,
-                                             .limits = step_limits(model, rows, logit_rows),
-                                             .block_tokens = layout.block_tokens});
+  const DeviceBudget device =
+      device_budget({.layers = model.layers,
+                     .hidden = model.hidden,
+                     .intermediate = model.moe_intermediate,
+                     .context = model.context,
+                     .router = model.router,
+                     .limits = step_limits(model, rows, logit_rows, longest_context(model, layout)),
+                     .block_tokens = layout.block_tokens});
   MemoryBudget budget;
   budget.weights = device.weights;
   budget.kv_pool = layout.pool_bytes();

@@ -42,12 +42,13 @@ KvPath find_kv_path(const WorkerConfig& config, bool on_gpu) {
   return path;
 }
 
-EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
+EngineLoop::LoadModel loader(const WorkerPlan& plan, std::uint32_t max_context, bool on_gpu) {
   const WorkerConfig& config = plan.config;
   ModelOptions options;
   options.backend.device = on_gpu ? "cuda" : "cpu";
   options.max_rows = plan.step_rows;
   options.max_logit_rows = plan.engine.limits.max_batch;
+  options.max_context = max_context;
   options.policy = plan.engine.policy.kind;
   options.backend.threads = config.threads;
   options.load_format = config.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
@@ -56,8 +57,8 @@ EngineLoop::LoadModel loader(const WorkerPlan& plan, bool on_gpu) {
 
 // The KV pool may hold less than the model could attend to: then that is the longest sequence.
 void tell_context(const ModelConfig& model, const PageLayout& layout) {
-  const std::uint64_t tokens = std::uint64_t{layout.blocks} * layout.block_tokens;
-  if (tokens >= model.context) return;
+  const std::uint32_t tokens = longest_context(model, layout);
+  if (tokens == model.context) return;
   log::warn(
       "the KV pool holds {} tokens: no sequence can be longer, though the model's context is {} "
       "(kv.memory_mb, kv.blocks)",
@@ -77,7 +78,7 @@ int run_worker(WorkerPlan plan) {
     throw ConfigError("max_batch: at most " + std::to_string(kDecodeRows) + " on a GPU");
   setup.kv_path = find_kv_path(plan.config, device.has_value());
   if (!fits(plan, model, setup.layout, device, setup.kv_path)) return kExitNoMemory;
-  setup.load = loader(plan, device.has_value());
+  setup.load = loader(plan, longest_context(model, setup.layout), device.has_value());
   setup.service = std::move(plan.service);
   setup.role = plan.role;
   setup.config = std::move(plan.config);

@@ -112,12 +112,14 @@ class CudaModel : public ::testing::Test {
       GTEST_SKIP() << e.what();
     }
   }
-  static std::unique_ptr<Model> load(const std::string& device, bool repeat_steps = true) {
+  static std::unique_ptr<Model> load(const std::string& device, bool repeat_steps = true,
+                                     std::uint32_t max_context = kAnyContext) {
     ModelOptions options;
     options.backend.device = device;
     options.backend.threads = 2;
     options.backend.repeat_steps = repeat_steps;
     options.max_rows = options.max_logit_rows = 64;
+    options.max_context = max_context;
     return load_model(source_path("deploy/model"), options);
   }
 };

@@ -1,4 +1,6 @@
 // The shipped model on a GPU against the CPU reference. Skipped where no GPU is.
+#include <limits>
+
 #include "kernels/device_budget.h"
 #include "services/engine/counter_rng.h"
 #include "services/engine/sampler.h"
@@ -130,18 +132,40 @@ TEST_F(CudaModel, HandedOverKvIsTheSenders) {
 }
 
 TEST_F(CudaModel, TakesWhatTheBudgetSays) {
-  const auto model = load("cuda");
-  const ModelConfig& config = model->config();
-  KvCache cache(page_layout(config, 100, kBlockTokens, KvDtype::kBf16));
-  model->attach(cache);
-  const DeviceBudget budget = device_budget({.layers = config.layers,
-                                             .hidden = config.hidden,
-                                             .intermediate = config.moe_intermediate,
-                                             .router = config.router,
-                                             .limits = step_limits(config, 64, 64),
-                                             .block_tokens = kBlockTokens});
-  EXPECT_EQ(model->traits().device_bytes,
-            budget.weights + budget.activations + budget.workspace + cache.layout().pool_bytes());
+  std::uint64_t before = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint32_t context : {kAnyContext, kTokens}) {
+    const auto model = load("cuda", true, context);
+    const ModelConfig& config = model->config();
+    KvCache cache(page_layout(config, 100, kBlockTokens, KvDtype::kBf16));
+    model->attach(cache);
+    const DeviceBudget budget = device_budget({.layers = config.layers,
+                                               .hidden = config.hidden,
+                                               .intermediate = config.moe_intermediate,
+                                               .context = config.context,
+                                               .router = config.router,
+                                               .limits = step_limits(config, 64, 64, context),
+                                               .block_tokens = kBlockTokens});
+    EXPECT_EQ(model->traits().device_bytes,
+              budget.weights + budget.activations + budget.workspace + cache.layout().pool_bytes());
+    EXPECT_LT(budget.workspace, before) << "a shorter context takes less";
+    before = budget.workspace;
+  }
+}
+
+// A sequence that outgrows what was promised: more room is made, and its rows are what they would have been.
+TEST_F(CudaModel, ASequenceMayOutgrowItsPromise) {
+  const auto promised = load("cuda", true, 64);
+  const auto unlimited = load("cuda");
+  const auto text = prompts(1)[0];
+  Sequences grows(*promised, 1);
+  Sequences same(*unlimited, 1);
+  grows.prefill(0, text, 64);
+  same.prefill(0, text, 64);
+  for (TokenId token = 400; token < 400 + 70; ++token) {
+    grows.decode({0}, {token}, PolicyKind::kOff);
+    same.decode({0}, {token}, PolicyKind::kOff);
+    ASSERT_TRUE(same_bits(grows.result.logits, same.result.logits)) << token;
+  }
 }
 
 }  // namespace

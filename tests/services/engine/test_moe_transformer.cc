@@ -9,6 +9,7 @@
 #include "kernels/lynx/reference.h"
 #include "services/engine/kv_cache.h"
 #include "services/engine/model_config.h"
+#include "tests/services/engine/watched_backend.h"
 #include "tests/support/paths.h"
 
 namespace lynx {
@@ -175,6 +176,52 @@ TEST(MoeTransformer, DummyWeightsForAnyConfig) {
   const auto real = load_model(folder);
   EXPECT_EQ(dummy->config().vocab, real->config().vocab);
   EXPECT_NE(dummy->fingerprint(), real->fingerprint());
+}
+
+TEST(MoeTransformer, TheLongestSequenceIsThatOfThePool) {
+  const ModelConfig config = small_config();  // a context of 64
+  const auto of_pool = [&](std::uint32_t blocks) {
+    return longest_context(config, page_layout(config, blocks, 16, KvDtype::kF32));
+  };
+  EXPECT_EQ(of_pool(1), 16U);
+  EXPECT_EQ(of_pool(3), 48U);
+  EXPECT_EQ(of_pool(4), 64U);
+  EXPECT_EQ(of_pool(1U << 30), 64U) << "2^34 tokens";
+  EXPECT_EQ(step_limits(config, 8, 8).context, 64U);
+  EXPECT_EQ(step_limits(config, 8, 8, 48).context, 48U);
+}
+
+// Room is made for the longest sequence that was promised; one that is longer after all gets the same logits.
+TEST(MoeTransformer, MakesRoomForAsLongASequenceAsWasPromised) {
+  constexpr std::uint32_t kPromised = 20;
+  std::vector<StepLimits> reserved;
+  DummyTensors few(1);
+  DummyTensors all(1);
+  ModelOptions options;
+  options.max_context = kPromised;
+  const auto model = make_model(
+      small_config(), few, std::make_unique<WatchedBackend>(make_backend({"cpu", 2}), reserved), options);
+  const auto unlimited = make_model(small_config(), all, make_backend({"cpu", 2}));
+  KvCache short_cache(page_layout(small_config(), 4, 16, KvDtype::kF32));
+  KvCache long_cache(short_cache.layout());
+  const std::vector<BlockId> blocks{2, 0, 3, 1};
+  for (std::uint32_t at = 0; at < 2 * kPromised; ++at) {
+    const std::vector<TokenId> token{at * 7 % 100};
+    const SequenceRows rows{0, 1, at, blocks};
+    const std::vector<std::uint32_t> logit_rows{0};
+    StepBatch batch;
+    batch.tokens = token;
+    batch.sequences = {&rows, 1};
+    batch.logit_rows = logit_rows;
+    StepResult got;
+    StepResult want;
+    model->forward(batch, short_cache, got, nullptr);
+    unlimited->forward(batch, long_cache, want, nullptr);
+    ASSERT_EQ(got.logits, want.logits) << at;
+    ASSERT_EQ(reserved.size(), at < kPromised ? 1U : 2U) << at;
+    EXPECT_EQ(reserved.back().context, at < kPromised ? kPromised : small_config().context);
+    EXPECT_EQ(reserved.back().rows, options.max_rows);
+  }
 }
 
 TEST(MoeTransformer, UnknownDeviceIsNamed) { EXPECT_THROW(make_backend({"tpu", 1}), std::runtime_error); }
