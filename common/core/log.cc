@@ -9,7 +9,7 @@ namespace lynx {
 void init_logging(const std::string& service, const std::string& level) {
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off")
-    throw std::runtime_error("log level '" + level +
+    throw std::runtime_error("log_level: '" + level +
                              "' is not one of trace, debug, info, warning, error, off");
   auto logger =
       std::make_shared<spdlog::logger>(service, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());

@@ -28,16 +28,17 @@ void UcxConfig::describe(ConfigFields& fields, const std::string& section) {
 
 void UcxConfig::validate() const {
   require(transport == "auto" || is_kind(transport),
-          "transport: expected auto, tcp, shm or rdma, got '" + transport + "'");
+          "ucx.transport: expected auto, tcp, shm or rdma, got '" + transport + "'");
   require(require_transport.empty() || is_kind(require_transport),
-          "require_transport: expected tcp, shm, rdma or nothing, got '" + require_transport + "'");
-  require(require_transport.empty() || transport == "auto" || transport == require_transport,
-          "require_transport is '" + require_transport + "', but transport allows only '" + transport + "'");
+          "ucx.require_transport: expected tcp, shm, rdma or nothing, got '" + require_transport + "'");
+  require(
+      require_transport.empty() || transport == "auto" || transport == require_transport,
+      "ucx.require_transport is '" + require_transport + "', but transport allows only '" + transport + "'");
   require(require_transport != "shm" || transport == "shm",
-          "require_transport is 'shm', but transport 'auto' never uses it: set transport to 'shm'");
-  require(max_in_flight >= 1, "max_in_flight: expected at least 1");
-  require(keepalive.count() >= 1, "keepalive: expected at least 1 ms");
-  require(receive_timeout.count() >= 1, "receive_timeout: expected at least 1 ms");
+          "ucx.require_transport is 'shm', but transport 'auto' never uses it: set transport to 'shm'");
+  require(max_in_flight >= 1, "ucx.max_in_flight: expected at least 1");
+  require(keepalive.count() >= 1, "ucx.keepalive: expected at least 1 ms");
+  require(receive_timeout.count() >= 1, "ucx.receive_timeout: expected at least 1 ms");
 }
 
 }  // namespace lynx

@@ -97,7 +97,7 @@ void check_required(const UcxConfig& config, const std::vector<std::string>& res
   if (config.require_transport.empty()) return;
   for (const std::string& resource : resources)
     if (ucx_kind(resource.substr(0, resource.find('/'))) == config.require_transport) return;
-  throw std::runtime_error("UCX: require_transport is '" + config.require_transport +
+  throw std::runtime_error("ucx.require_transport is '" + config.require_transport +
                            "', but this machine offers only " + joined(resources));
 }
 

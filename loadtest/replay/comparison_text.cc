@@ -17,7 +17,9 @@ std::string comparison_text(const Comparison& c) {
     row("p50", l.p50_a_ms, l.p50_b_ms, l.p50_speedup);
     row("p99", l.p99_a_ms, l.p99_b_ms, l.p99_speedup);
   }
-  if (!c.experts.empty())
+  if (c.experts.empty())
+    page.line("  experts: not compared; takes --metrics of both sides and ten samples after the warm-up");
+  else
     page.line("  per layer and step                       A          B    A / B (above 1: B has fewer)");
   for (const PairedExperts& e : c.experts)
     page.line("  %-36s %5.2f  %9.2f    %s", e.name.c_str(), e.a, e.b, to_string(e.ratio).c_str());

@@ -32,12 +32,13 @@ void DecodeConfig::validate() const {
   check_field(max_batch > 0 && max_batch <= 4096, "max_batch", "must be from 1 to 4096");
   check_field(lease_timeout.count() > 0, "lease_timeout", "must be above 0");
   const auto kind = parse_policy_kind(policy);
-  check_field(kind.ok(), "lynx.policy", kind.ok() ? "" : kind.error().message);
-  check_field(!is_of_the_laboratory(*kind), "lynx.policy", "'" + policy + "' is a policy of lynx-lab alone");
+  check_field(kind.ok() && !is_of_the_laboratory(*kind), "lynx.policy",
+              "'" + policy + "' is not one of lynx, energy, off, share, oea, xshare, top_k_reduced");
   check_field(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
-  check_field(share >= 0 && share <= 1000, "lynx.share", "must be from 0 to 1000");
   check_field(keep > 0, "lynx.keep", "must be above 0");
-  check_field(energy > 0 && energy <= kMaxEnergy, "lynx.energy", "must be above 0, up to 64");
+  // What the routing itself demands; of the shape, which is the model's and checked with it, any will do.
+  const Status fits = check_policy({.experts = 1, .top_k = 1}, route_policy());
+  if (!fits) throw ConfigError("lynx." + fits.error().message);
   check_field(drift_limit > 0 && drift_limit <= 100, "lynx.drift_limit", "must be above 0, up to 100");
 }
 

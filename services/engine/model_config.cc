@@ -90,7 +90,7 @@ void read_sizes(const JsonObject& json, ModelConfig& config) {
 
 void read_router(const JsonObject& json, RouterShape& router) {
   const char* experts_key = json.has("num_experts") ? "num_experts" : "num_local_experts";
-  router.experts = json.count(experts_key, 4096);
+  router.experts = json.count(experts_key, kMaxExperts);
   router.top_k = json.count("num_experts_per_tok", router.experts);
   router.norm_topk_prob = json.boolean("norm_topk_prob", false);
   router.kind = RouterKind::kSoftmax;

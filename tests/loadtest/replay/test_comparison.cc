@@ -53,6 +53,7 @@ TEST(Comparison, TheSameSeedGivesTheSameFigures) {
   const auto again = compare(a.outcomes, b.outcomes, testing::one_class(), {.seed = 5});
   EXPECT_EQ(comparison_text(*once), comparison_text(*again));
   EXPECT_NE(comparison_text(*once).find("TPOT       p99"), std::string::npos) << comparison_text(*once);
+  EXPECT_NE(comparison_text(*once).find("experts: not compared; takes --metrics"), std::string::npos);
 }
 
 TEST(Comparison, FailuresLowerAttainmentAndLeaveNoPair) {

@@ -96,6 +96,7 @@ TEST(ModelConfig, RefusesWhatItCannotCompute) {
       {R"({"vocab_size": 1e30})", "config.json: vocab_size: expected a whole number"},
       {R"({"head_dim": 20})", "config.json: head_dim: must be a multiple of 16"},
       {R"({"num_key_value_heads": 5})", "config.json: num_key_value_heads: must divide"},
+      {R"({"num_experts": 1025})", "config.json: num_experts: expected a whole number from 1 to 1024"},
       {R"({"num_experts_per_tok": 129})",
        "config.json: num_experts_per_tok: expected a whole number from 1 to 128"},
       {R"({"norm_topk_prob": 1})", "config.json: norm_topk_prob: expected true or false"},

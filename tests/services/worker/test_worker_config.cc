@@ -55,8 +55,33 @@ TEST(WorkerConfig, NamesTheFieldThatIsWrong) {
                 c.worker.threads = 100'000;
               }).starts_with("threads: must be from 1 to 1024"));
   EXPECT_TRUE(field_error([](auto& c) { c.worker.worker_name = "a\nb"; }).starts_with("worker.name"));
-  EXPECT_TRUE(field_error([](auto& c) { c.policy = "fast"; }).starts_with("lynx.policy"));
+  for (const char* policy : {"fast", "sweep", ""})  // the second is the laboratory's
+    EXPECT_EQ(field_error([&](auto& c) { c.policy = policy; }),
+              "lynx.policy: '" + std::string(policy) +
+                  "' is not one of lynx, energy, off, share, oea, xshare, top_k_reduced");
   EXPECT_TRUE(field_error([](auto& c) { c.window = -1; }).starts_with("lynx.window"));
+}
+
+// Past these limits the routing of the first step would end the process.
+TEST(WorkerConfig, SettingsOfRemappingAreThoseThatTheRoutingTakes) {
+  const auto routing_takes = [](auto change) {
+    DecodeConfig config = valid();
+    change(config);
+    const bool takes = check_policy({.experts = 64, .top_k = 8}, config.route_policy()).ok();
+    EXPECT_EQ(error_of([&] { config.validate(); }).empty(), takes);
+    return takes;
+  };
+  EXPECT_TRUE(routing_takes([](auto& c) { c.bins = kMaxBins; }));
+  EXPECT_FALSE(routing_takes([](auto& c) { c.bins = kMaxBins + 1; }));
+  EXPECT_TRUE(routing_takes([](auto& c) { c.share = kMaxShare; }));
+  EXPECT_FALSE(routing_takes([](auto& c) { c.share = kMaxShare + 0.1; }));
+  EXPECT_FALSE(routing_takes([](auto& c) { c.share = -0.1; }));
+  EXPECT_TRUE(routing_takes([](auto& c) { c.energy = kMaxEnergy; }));
+  EXPECT_FALSE(routing_takes([](auto& c) { c.energy = kMaxEnergy + 0.1; }));
+  EXPECT_FALSE(routing_takes([](auto& c) { c.energy = 0; }));
+  DecodeConfig config = valid();
+  config.bins = 1000;
+  EXPECT_EQ(error_of([&] { config.validate(); }), "lynx.bins: expected at most 32, got 1000");
 }
 
 TEST(WorkerConfig, NumbersArePrintedAsTheyAreWritten) {
