@@ -20,9 +20,9 @@ std::string comparison_text(const Comparison& c) {
   if (c.experts.empty())
     page.line("  experts: not compared; takes --metrics of both sides and ten samples after the warm-up");
   else
-    page.line("  per layer and step                       A          B    A / B (above 1: B has fewer)");
+    page.line("  per layer and step                           A          B    A / B (above 1: B has fewer)");
   for (const PairedExperts& e : c.experts)
-    page.line("  %-36s %5.2f  %9.2f    %s", e.name.c_str(), e.a, e.b, to_string(e.ratio).c_str());
+    page.line("  %-40s %5.2f  %9.2f    %s", e.name.c_str(), e.a, e.b, to_string(e.ratio).c_str());
   page.line("  attainment      %8.1f%%  %8.1f%%    %+.1f points  [%+.1f, %+.1f]", 100 * c.attainment_a,
             100 * c.attainment_b, 100 * c.attainment_gain.value, 100 * c.attainment_gain.low,
             100 * c.attainment_gain.high);
