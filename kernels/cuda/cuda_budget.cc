@@ -24,8 +24,7 @@ std::uint64_t weights(const DeviceNeeds& n, const cuda::ExpertShape& experts) {
   const std::uint64_t layer =
       matrices * kBf16 + norms * kF32 + n.router.experts * cuda::packed_expert_bytes(experts);
   // The head is there beside the embedding even when the two are tied.
-  return layer * n.layers + 2 * n.limits.vocab * hidden * kBf16 + hidden * kF32 +
-         n.context * head_dim * kF32;
+  return layer * n.layers + 2 * n.limits.vocab * hidden * kBf16 + hidden * kF32 + n.context * head_dim * kF32;
 }
 
 std::uint64_t activations(const DeviceNeeds& n, std::uint64_t rows, std::uint64_t logit_rows) {
