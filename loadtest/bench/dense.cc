@@ -4,23 +4,28 @@
 #include <cstdio>
 #include <memory>
 
+#include "kernels/backend.h"
 #include "kernels/bench/device_roofline.h"
 #include "kernels/cuda/timeline.h"
 #include "loadtest/bench/dense_chain.h"
 #include "loadtest/bench/small_ops.h"
 #include "loadtest/bench/subcommands.h"
+#include "loadtest/capacity/model_shape.h"
 
 namespace lynx {
 namespace {
 
 using cuda::DenseShape;
 
-const DenseShape kQwen3{"qwen3-30b-a3b", 2048, 32, 4, 128, 128, 151936};
-const DenseShape kQwen2{"qwen2-57b-a14b", 3584, 28, 4, 128, 64, 151936};
-const DenseShape kMixtral{"mixtral-8x7b", 4096, 32, 8, 128, 8, 32000};
+const std::string kQwen3 = "qwen3-30b-a3b";
 constexpr std::uint32_t kContext = 1024;
 constexpr std::uint32_t kUnevenContext = 1074;  // no multiple of the parts that attention cuts
 constexpr std::uint32_t kPrompt = 4096;
+
+DenseShape dense_shape(const std::string& name) {
+  const ModelShape& m = *published_shape(name);
+  return {m.name, m.hidden, m.q_heads, m.kv_heads, m.head_dim, m.experts, m.vocab};
+}
 
 class Report {
  public:
@@ -160,6 +165,7 @@ struct DenseFlags {
 };
 
 std::vector<BenchRow> run(const DenseFlags& flags) {
+  (void)device_space("cuda");  // says in a sentence what is missing
   const double bandwidth = cuda::device_read_bandwidth(std::size_t{4} << 30);
   Report report(bandwidth);
   for (const std::size_t mib : {16U, 32U, 64U}) {
@@ -171,15 +177,16 @@ std::vector<BenchRow> run(const DenseFlags& flags) {
                 .target = "",
                 .details = {}});
   }
-  std::vector<DenseShape> shapes = {kQwen3};
-  if (flags.all) shapes.insert(shapes.end(), {kQwen2, kMixtral});
-  for (const DenseShape& shape : shapes) {
+  std::vector<std::string> names = {kQwen3};
+  if (flags.all) names.insert(names.end(), {"qwen2-57b-a14b", "mixtral-8x7b"});
+  for (const std::string& name : names) {
+    const DenseShape shape = dense_shape(name);
     measure_attention(report, shape, flags.timeline);
     if (!flags.block) measure_products(report, shape);
   }
   if (flags.block) return report.take();
-  measure_prefill(report, kQwen3);
-  measure_small(report, kQwen3);
+  measure_prefill(report, dense_shape(kQwen3));
+  measure_small(report, dense_shape(kQwen3));
   return report.take();
 }
 

@@ -1,11 +1,16 @@
 #include "loadtest/bench/model_bench.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <random>
 
 #include "kernels/bench/recorded_logits.h"
+#include "loadtest/capacity/model_shape.h"
 
 namespace lynx {
 namespace {
@@ -29,10 +34,35 @@ ReplayedLogits recorded_batches(const RecordedLogits& recorded, std::uint32_t ro
   return replay;
 }
 
+std::string gigabytes(double bytes) { return std::to_string(std::lround(bytes / 1e9)) + " GB"; }
+
+// Where the kernel would end a process that takes too much, a sentence is better.
+void check_host_memory(ModelShape shape) {
+  shape.shared_width = 0;
+  const double weights = shape.weight_bytes();
+  const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(getpagesize());
+  if (weights > machine)
+    throw std::runtime_error("--model: the weights of " + shape.name + " take " + gigabytes(weights) +
+                             ", and this machine has " + gigabytes(machine));
+}
+
+std::unique_ptr<Model> random_model(const ModelShape& shape, const ModelOptions& options) {
+  const Result<ModelConfig> config = runnable_config(shape);
+  if (!config) throw std::runtime_error("--model: " + config.error().message);
+  std::unique_ptr<Backend> backend = make_backend(options.backend);
+  if (!device_space(options.backend.device)) check_host_memory(shape);
+  DummyTensors weights(options.dummy_seed);
+  return make_model(*config, weights, std::move(backend), options);
+}
+
 }  // namespace
 
 void ModelFlags::add_to(CLI::App& app) {
-  app.add_option("--model", folder, "Hugging Face folder")->capture_default_str();
+  app.add_option(
+         "--model", model,
+         "Hugging Face folder, or a published model's name: random weights of its dimensions, without "
+         "shared experts")
+      ->capture_default_str();
   app.add_option("--load-format", load_format, "random weights with 'dummy'")
       ->check(CLI::IsMember({"safetensors", "dummy"}))
       ->capture_default_str();
@@ -56,7 +86,10 @@ std::unique_ptr<Model> ModelFlags::load(std::uint32_t rows, std::uint32_t logit_
   options.load_format = load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kSafetensors;
   if (!router_logits.empty())
     options.replay = recorded_batches(read_recorded_logits(router_logits), logit_rows);
-  return load_model(folder, options);
+  if (const ModelShape* shape = published_shape(model)) return random_model(*shape, options);
+  if (!std::filesystem::exists(std::filesystem::path(model) / "config.json"))
+    throw std::runtime_error("--model: " + find_model_shape(model).error().message);
+  return load_model(model, options);
 }
 
 BenchBatch::BenchBatch(Model& model, KvDtype kv, std::uint32_t sequences, std::uint32_t max_tokens)

@@ -16,7 +16,7 @@ class App;
 namespace lynx {
 
 struct ModelFlags {
-  std::string folder = "deploy/model";
+  std::string model = "deploy/model";  // a folder, or a published model's name
   std::string load_format = "safetensors";
   std::string kv_dtype = "f32";
   std::string router_logits;  // a recording to route decode steps by, or none

@@ -79,6 +79,14 @@ class MoeLayers::Launches {
                  .timeline = timeline},
                 stream);
   }
+  // Of one layer, where all of them are launched in turn.
+  template <typename Launch>
+  double us(const Launch& layer) const {
+    const auto all_layers = [&](cudaStream_t stream) {
+      for (std::uint32_t i = 0; i < count_; ++i) layer(i, stream);
+    };
+    return graph_microseconds(all_layers, kReplays) / count_;
+  }
 
  private:
   const MoeLayers& layers_;
@@ -90,19 +98,19 @@ class MoeLayers::Launches {
   DeviceBlock<float> logits_;
 };
 
+double MoeLayers::route_us(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
+                           const RoutePolicy& policy) const {
+  const Launches launches(*this, logits, rows, policy);
+  return launches.us([&](std::uint32_t i, cudaStream_t stream) { launches.route(i, stream); });
+}
+
 MoeTimes MoeLayers::measure(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
                             const RoutePolicy& policy) const {
   const Launches launches(*this, logits, rows, policy);
-  const auto per_layer = [&](auto&& layer) {
-    const auto all_layers = [&](cudaStream_t stream) {
-      for (std::uint32_t i = 0; i < launches.count(); ++i) layer(i, stream);
-    };
-    return graph_microseconds(all_layers, kReplays) / launches.count();
-  };
   MoeTimes times;
-  times.route_us = per_layer([&](std::uint32_t i, cudaStream_t stream) { launches.route(i, stream); });
-  times.experts_us = per_layer([&](std::uint32_t i, cudaStream_t stream) { launches.experts(i, stream); });
-  times.layer_us = per_layer([&](std::uint32_t i, cudaStream_t stream) {
+  times.route_us = launches.us([&](std::uint32_t i, cudaStream_t stream) { launches.route(i, stream); });
+  times.experts_us = launches.us([&](std::uint32_t i, cudaStream_t stream) { launches.experts(i, stream); });
+  times.layer_us = launches.us([&](std::uint32_t i, cudaStream_t stream) {
     launches.route(i, stream);
     launches.experts(i, stream);
   });

@@ -45,6 +45,9 @@ class MoeLayers {
   // than a decode batch has are a prompt's.
   MoeTimes measure(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
                    const RoutePolicy& policy) const;
+  // That of measure, and nothing else.
+  double route_us(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
+                  const RoutePolicy& policy) const;
   // Of the last of a few replays of the same graph.
   MoeTimeline timeline(const std::vector<std::vector<float>>& logits, std::uint32_t rows,
                        const RoutePolicy& policy) const;

@@ -8,7 +8,8 @@
 namespace lynx {
 namespace {
 
-constexpr double kKvBytesPerValue = 2;  // bf16
+constexpr double kKvBytesPerValue = 2;       // bf16
+constexpr std::uint32_t kContext = 1 << 15;  // that all published shapes take
 
 double attention_weights(const ModelShape& m) {
   const double q = double(m.q_heads) * m.head_dim, kv = double(m.kv_heads) * m.head_dim;
@@ -112,13 +113,34 @@ const std::vector<ModelShape>& known_model_shapes() {
   return shapes;
 }
 
-Result<ModelShape> find_model_shape(const std::string& name) {
+const ModelShape* published_shape(const std::string& name) {
   const auto& known = known_model_shapes();
   const auto at = std::ranges::find(known, name, &ModelShape::name);
-  if (at != known.end()) return *at;
+  return at == known.end() ? nullptr : &*at;
+}
+
+Result<ModelConfig> runnable_config(const ModelShape& shape) {
+  if (shape.kv_values > 0)
+    return Error{ErrorCode::kInvalidArgument, shape.name + ": its compressed KV is not computed here"};
+  return ModelConfig{.architecture = "Qwen3MoeForCausalLM",
+                     .vocab = shape.vocab,
+                     .hidden = shape.hidden,
+                     .layers = shape.layers,
+                     .q_heads = shape.q_heads,
+                     .kv_heads = shape.kv_heads,
+                     .head_dim = shape.head_dim,
+                     .moe_intermediate = shape.expert_width,
+                     .router = {.experts = shape.experts, .top_k = shape.top_k},
+                     .rope_theta = 1e6F,
+                     .context = kContext,
+                     .eos = {}};
+}
+
+Result<ModelShape> find_model_shape(const std::string& name) {
+  if (const ModelShape* shape = published_shape(name)) return *shape;
   if (std::filesystem::exists(std::filesystem::path(name) / "config.json")) return read_shape(name);
   std::string names;
-  for (const ModelShape& shape : known) names += " " + shape.name;
+  for (const ModelShape& shape : known_model_shapes()) names += " " + shape.name;
   return Error{ErrorCode::kInvalidArgument,
                "'" + name + "' is neither a folder with a config.json nor one of" + names};
 }

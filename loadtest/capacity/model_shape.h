@@ -1,4 +1,4 @@
-// What a model and its GPU are to a capacity plan: bytes and operations, nothing more.
+// The dimensions of published models, by name: what a capacity plan and benchmarks know of a model.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/core/result.h"
+#include "services/engine/model.h"
 
 namespace lynx {
 
@@ -30,5 +31,10 @@ struct ModelShape {
 // deepseek-v2-lite. Or a folder with a config.json.
 Result<ModelShape> find_model_shape(const std::string& name_or_folder);
 const std::vector<ModelShape>& known_model_shapes();
+const ModelShape* published_shape(const std::string& name);  // null: none of that name
+
+// The same dimensions as a model that the engine can run on random weights. It has no shared experts, which
+// are left out; compressed KV is an error.
+Result<ModelConfig> runnable_config(const ModelShape& shape);
 
 }  // namespace lynx
