@@ -10,6 +10,7 @@
 #include "common/net/http_server.h"
 #include "tests/common/net/loop_thread.h"
 #include "tests/common/net/raw_client.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 
@@ -38,9 +39,9 @@ class HttpFixture : public ::testing::Test {
   bool wait_for_connections(std::size_t count) {
     return thread_eventually([&] { return server_->open_connections() == count; });
   }
-  // Asks on the loop's thread, again and again for up to five seconds.
+  // Asks on the loop's thread, again and again.
   bool thread_eventually(const std::function<bool()>& condition) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (!thread_.on_loop(condition)) {
       if (std::chrono::steady_clock::now() > limit) return false;
       std::this_thread::yield();

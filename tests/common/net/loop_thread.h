@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/net/event_loop.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 
@@ -37,16 +38,15 @@ class LoopThread {
   std::thread thread_;
 };
 
-// Turns the loop of this very thread until the condition holds. False when it did not within the time.
-inline bool run_until(EventLoop& loop, const std::function<bool()>& condition,
-                      std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+// Turns the loop of this very thread until the condition holds. False when it never did.
+inline bool run_until(EventLoop& loop, const std::function<bool()>& condition) {
   bool held = condition();
   if (held) return true;
   const auto poll = loop.every(std::chrono::milliseconds(1), [&] {
     held = condition();
     if (held) loop.stop();
   });
-  const auto deadline = loop.after(limit, [&] { loop.stop(); });
+  const auto deadline = loop.after(kPatience, [&] { loop.stop(); });
   loop.run();
   return held;
 }

@@ -1,5 +1,5 @@
 // A blocking TCP client on loopback that sends exactly the bytes it is told to. Nothing waits longer than
-// five seconds.
+// kPatience.
 #pragma once
 
 #include <arpa/inet.h>
@@ -8,16 +8,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "tests/support/patience.h"
 
 namespace lynx {
 
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    const timeval limit{5, 0};
+    const timeval limit{std::chrono::seconds(kPatience).count(), 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -34,13 +38,14 @@ class RawClient {
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n <= 0) return;  // the server may close first: the reply tells
+      if (n < 0 && errno == EINTR) continue;  // a process that was stopped goes on
+      if (n <= 0) return;                     // the server may close first: the reply tells
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
   }
 
-  // Everything up to and including the text; what there was when the connection ended or nothing came for
-  // five seconds.
+  // Everything up to and including the text; what there was when the connection ended or nothing came any
+  // more.
   std::string read_until(std::string_view text) {
     while (in_.find(text) == std::string::npos && read_some()) {
     }
@@ -78,7 +83,10 @@ class RawClient {
  private:
   bool read_some() {
     char buffer[16384];
-    const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+    ssize_t n = -1;
+    do {
+      n = ::recv(fd_, buffer, sizeof buffer, 0);
+    } while (n < 0 && errno == EINTR);  // a process that was stopped goes on
     if (n == 0 || (n < 0 && errno == ECONNRESET)) ended_ = true;
     if (n <= 0) return false;
     in_.append(buffer, static_cast<std::size_t>(n));

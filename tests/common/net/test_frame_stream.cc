@@ -4,6 +4,7 @@
 
 #include "tests/common/net/loop_thread.h"
 #include "tests/common/net/raw_client.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -33,7 +34,7 @@ class FrameStreamTest : public ::testing::Test {
   }
   std::unique_ptr<FrameStream> connect(const std::string& host = "127.0.0.1") {
     std::unique_ptr<FrameStream> stream;
-    const auto handle = connect_frames(loop_, host, listener_->port(), milliseconds(2000),
+    const auto handle = connect_frames(loop_, host, listener_->port(), kPatience,
                                        [&](Result<std::unique_ptr<FrameStream>> s) {
                                          ASSERT_TRUE(s.ok()) << s.error().message;
                                          stream = std::move(*s);
@@ -231,7 +232,7 @@ TEST_F(FrameStreamTest, ConnectFailuresNameTheTarget) {
   for (const std::string host : {"127.0.0.1", "no-such-host.invalid"}) {
     std::optional<Error> error;
     const auto handle =
-        connect_frames(loop_, host, port, milliseconds(5000),
+        connect_frames(loop_, host, port, kPatience,
                        [&](const Result<std::unique_ptr<FrameStream>>& s) { error = s.error(); });
     ASSERT_TRUE(run_until(loop_, [&] { return error.has_value(); }));
     EXPECT_EQ(error->code, ErrorCode::kUnavailable);
@@ -242,7 +243,7 @@ TEST_F(FrameStreamTest, ConnectFailuresNameTheTarget) {
 
 TEST_F(FrameStreamTest, ADroppedConnectStaysSilent) {
   accept_with({});
-  auto handle = connect_frames(loop_, "localhost", listener_->port(), milliseconds(1000),
+  auto handle = connect_frames(loop_, "localhost", listener_->port(), kPatience,
                                [](const Result<std::unique_ptr<FrameStream>>&) { FAIL(); });
   handle.reset();
   run_for(loop_, milliseconds(20));

@@ -100,10 +100,8 @@ TEST_F(HttpStreamTest, ADisconnectIsSeenBeforeAnyAnswer) {
   for (const bool reset : {false, true}) {
     RawClient client(port());
     ASSERT_TRUE(ask(client));
-    const auto left = std::chrono::steady_clock::now();
     reset ? client.reset() : client.close();
     EXPECT_TRUE(wait_for_gone(held_.back()));
-    EXPECT_LT(std::chrono::steady_clock::now() - left, milliseconds(500));
   }
   EXPECT_TRUE(wait_for_connections(0));
 }

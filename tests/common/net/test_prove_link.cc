@@ -6,6 +6,7 @@
 #include "common/net/control_link.h"
 #include "tests/common/net/loop_thread.h"
 #include "tests/common/net/raw_client.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -26,7 +27,7 @@ class ProveLinkTest : public ::testing::Test {
                   [this](std::unique_ptr<FrameStream> stream) { on_accept_(std::move(stream)); }) {}
 
   void prove(std::unique_ptr<FrameStream> stream, const ControlIdentity& self, Outcome& outcome,
-             milliseconds timeout = milliseconds(2000)) {
+             milliseconds timeout = kPatience) {
     prove_link(loop_, std::move(stream), self, timeout,
                [&outcome](Result<std::unique_ptr<FrameStream>> proven, std::string service) {
                  EXPECT_FALSE(outcome.done()) << "exactly once";
@@ -38,7 +39,7 @@ class ProveLinkTest : public ::testing::Test {
   std::unique_ptr<FrameStream> connect() {
     std::unique_ptr<FrameStream> stream;
     const auto handle =
-        connect_frames(loop_, "127.0.0.1", listener_.port(), milliseconds(2000),
+        connect_frames(loop_, "127.0.0.1", listener_.port(), kPatience,
                        [&](Result<std::unique_ptr<FrameStream>> s) { stream = std::move(*s); });
     EXPECT_TRUE(run_until(loop_, [&] { return stream != nullptr; }));
     return stream;

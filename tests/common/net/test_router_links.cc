@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/net/control_link.h"
 #include "tests/common/net/loop_thread.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -34,7 +36,7 @@ class FakeRouter {
  private:
   void meet(std::unique_ptr<FrameStream> stream) {
     ++tries_;
-    prove_link(loop_, std::move(stream), {"router", secret_}, milliseconds(1000),
+    prove_link(loop_, std::move(stream), {"router", secret_}, kPatience,
                [this, alive = std::weak_ptr<bool>(alive_)](Result<std::unique_ptr<FrameStream>> proven,
                                                            const std::string&) {
                  if (alive.expired() || !proven) return;
@@ -67,7 +69,7 @@ class RouterLinksTest : public ::testing::Test {
  protected:
   RouterLinksTest() {
     times_.refresh = milliseconds(20);
-    times_.handshake = milliseconds(500);
+    times_.handshake = kPatience;
     times_.min_backoff = milliseconds(5);
     times_.max_backoff = milliseconds(20);
   }
@@ -84,6 +86,23 @@ class RouterLinksTest : public ::testing::Test {
     };
     links_ = std::make_unique<RouterLinks>(loop_, ControlIdentity{"decode", secret}, std::move(routers),
                                            std::move(callbacks), times_);
+  }
+  // Pings for three times as long as a link waits in vain. False where the machine stood still for so long
+  // that the link had reason to be tired of it.
+  bool ping_in_time(FakeRouter& router) {
+    auto last = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::duration longest{0};
+    const auto look = [&] {
+      const auto now = std::chrono::steady_clock::now();
+      longest = std::max(longest, now - std::exchange(last, now));
+    };
+    const auto pinger = loop_.every(milliseconds(10), [&] {
+      look();
+      router.ping();
+    });
+    run_for(loop_, 3 * times_.silence);
+    look();
+    return longest < times_.silence / 2;
   }
   bool heartbeat(std::uint64_t link) {
     capnp::MallocMessageBuilder message;
@@ -153,37 +172,37 @@ TEST_F(RouterLinksTest, SeveralRoutersEachGetALink) {
 }
 
 TEST_F(RouterLinksTest, AWrongSecretNeverComesUpAndIsTriedSlowly) {
-  times_.max_backoff = milliseconds(200);
+  times_.max_backoff = std::chrono::hours(1);
   FakeRouter router(loop_, "127.0.0.1", 0, "other");
   link_to({{"127.0.0.1", router.port()}});
-  run_for(loop_, milliseconds(180));
+  ASSERT_TRUE(run_until(loop_, [&] { return !links_->last_problem().empty(); }));
+  run_for(loop_, milliseconds(60));  // at its usual pace it would try a few times more
   EXPECT_EQ(links_->up(), 0u);
   EXPECT_TRUE(up_.empty());
   EXPECT_TRUE(router.registered().empty());
-  EXPECT_GE(router.tries(), 1u);
-  EXPECT_LE(router.tries(), 3u);
+  EXPECT_EQ(router.tries(), 1u);
 }
 
 TEST_F(RouterLinksTest, ARouterThatDoesNotWelcomeIsTriedAgain) {
-  times_.handshake = milliseconds(20);
+  times_.handshake = milliseconds(150);
   FakeRouter router(loop_, "127.0.0.1", 0, "s3cret", false);
   link_to({{"127.0.0.1", router.port()}});
-  EXPECT_TRUE(run_until(loop_, [&] { return router.registered().size() >= 3; }));
+  EXPECT_TRUE(run_until(loop_, [&] { return router.registered().size() >= 2; }));
   EXPECT_TRUE(up_.empty());
 }
 
 TEST_F(RouterLinksTest, ASilentRouterIsGivenUpUnlessItPings) {
-  times_.silence = milliseconds(80);
+  times_.silence = milliseconds(120);
   FakeRouter router(loop_, "127.0.0.1", 0, "s3cret");
   link_to({{"127.0.0.1", router.port()}});
-  ASSERT_TRUE(run_until(loop_, [&] { return up_.size() == 1; }));
-  {
-    const auto pinger = loop_.every(milliseconds(10), [&] { router.ping(); });
-    run_for(loop_, milliseconds(250));
-    EXPECT_TRUE(down_.empty());
+  ASSERT_TRUE(run_until(loop_, [&] { return links_->up() == 1; }));
+  while (!ping_in_time(router)) {
+    down_.clear();
+    ASSERT_TRUE(run_until(loop_, [&] { return links_->up() == 1; }));
   }
-  ASSERT_TRUE(run_until(loop_, [&] { return down_.size() == 1; }));
-  EXPECT_EQ(errors_[0].code, ErrorCode::kDeadlineExceeded);
+  EXPECT_TRUE(down_.empty());
+  ASSERT_TRUE(run_until(loop_, [&] { return !down_.empty(); }));
+  EXPECT_EQ(errors_.back().code, ErrorCode::kDeadlineExceeded);
 }
 
 TEST_F(RouterLinksTest, NamesThatDoNotResolveAreNoEnd) {

@@ -46,8 +46,6 @@ TlsClient::TlsClient(std::uint16_t port)
     : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free),
       session_(SSL_new(context_.get()), SSL_free),
       fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  const timeval limit{5, 0};
-  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);

@@ -1,5 +1,6 @@
 // Who gets in, who does not, and that the one who does not is told why.
 #include "services/router/control_server.h"
+#include "tests/support/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +15,10 @@ using std::chrono::milliseconds;
 class HandWorker {
  public:
   HandWorker(EventLoop& loop, std::uint16_t port, const std::string& service, const std::string& secret)
-      : connect_(connect_frames(loop, "127.0.0.1", port, milliseconds(1000),
+      : connect_(connect_frames(loop, "127.0.0.1", port, kPatience,
                                 [this, &loop, service, secret](Result<std::unique_ptr<FrameStream>> opened) {
                                   ASSERT_TRUE(opened.ok());
-                                  prove_link(loop, std::move(opened).value(), {service, secret},
-                                             milliseconds(1000),
+                                  prove_link(loop, std::move(opened).value(), {service, secret}, kPatience,
                                              [this](Result<std::unique_ptr<FrameStream>> link,
                                                     const std::string&) { joined(std::move(link)); });
                                 })) {}
@@ -63,12 +63,13 @@ class HandWorker {
 
 class ControlServerTest : public ::testing::Test {
  protected:
-  ControlServerTest() : server_(loop_, config(), callbacks()) {}
+  explicit ControlServerTest(milliseconds join_timeout = kPatience)
+      : server_(loop_, config(join_timeout), callbacks()) {}
 
-  static ControlServerConfig config() {
+  static ControlServerConfig config(milliseconds join_timeout) {
     ControlServerConfig out;
     out.secret = "ours";
-    out.join_timeout = milliseconds(300);
+    out.join_timeout = join_timeout;
     out.ping_period = milliseconds(20);
     return out;
   }
@@ -87,7 +88,7 @@ class ControlServerTest : public ::testing::Test {
   }
   void until(const std::function<bool()>& condition) {
     bool held = false;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     const auto poll = loop_.every(milliseconds(1), [&] {
       held = condition();
       if (held || std::chrono::steady_clock::now() > end) loop_.stop();
@@ -146,12 +147,22 @@ TEST_F(ControlServerTest, TheRoleMustBeTheOneThatWasProven) {
   EXPECT_NE(worker->refused.find("prefill"), std::string::npos) << worker->refused;
 }
 
-TEST_F(ControlServerTest, RegisterComesFirstAndInTime) {
+TEST_F(ControlServerTest, RegisterComesFirst) {
   const auto hasty = join();
   hasty->heartbeat();
-  const auto silent = join();
-  until([&] { return hasty->closed && silent->closed; });
+  until([&] { return hasty->closed; });
   EXPECT_NE(hasty->refused.find("Register"), std::string::npos);
+}
+
+class ImpatientControlServer : public ControlServerTest {
+ protected:
+  ImpatientControlServer() : ControlServerTest(milliseconds(200)) {}
+};
+
+TEST_F(ImpatientControlServer, RegisterComesInTime) {
+  auto silent = join();
+  while (silent->stream == nullptr) silent = join();  // a slow machine has not even proven itself by then
+  until([&] { return silent->closed; });
   EXPECT_NE(silent->refused.find("in time"), std::string::npos);
 }
 

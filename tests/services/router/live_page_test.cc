@@ -5,6 +5,7 @@
 
 #include "services/router/recent_histogram.h"
 #include "tests/services/router/router_rig.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -22,7 +23,8 @@ json overview(RouterRig& rig) {
 // Asks again until the overview, which looks once a second, has seen what is waited for.
 json overview_with(RouterRig& rig, const std::function<bool(const json&)>& seen) {
   json last;
-  for (int tries = 0; tries < 50; ++tries) {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < give_up) {
     last = overview(rig);
     if (seen(last)) return last;
     rig.run_for(milliseconds(100));
@@ -65,20 +67,25 @@ TEST(LivePage, IsOffBeyondLoopbackUnlessAskedFor) {
 }
 
 TEST(LivePage, OverviewTellsLatencyAgainstTheObjective) {
-  RouterRig rig;
+  RouterRig rig([](RouterConfig& config) {  // objectives that any machine meets
+    config.slo_classes[0].ttft = config.slo_classes[0].tpot = milliseconds(50'000);
+  });
   rig.add_pair();
+  const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) {
     const auto& reply = rig.post({{"prompt", "hello"}, {"max_tokens", 5}, {"slo_class", "interactive"}});
     rig.until_over(reply);
     ASSERT_EQ(reply.status, 200);
   }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   const json seen = overview_with(rig, [](const json& o) { return o["classes"][0]["judged"] == 3; });
   const json& fast = seen["classes"][0];
   EXPECT_EQ(fast["name"], "interactive");
-  EXPECT_EQ(fast["ttft_objective_ms"], 500);
+  EXPECT_EQ(fast["ttft_objective_ms"], 50'000);
   EXPECT_EQ(fast["attainment"], 1);
   EXPECT_GT(fast["ttft_p99_ms"], 0);
-  EXPECT_LT(fast["tpot_p50_ms"], 500);
+  EXPECT_GT(fast["tpot_p50_ms"], 0);
+  EXPECT_LT(fast["tpot_p50_ms"], took.count());
   const json& idle = seen["classes"][2];
   EXPECT_EQ(idle["judged"], 0);
   EXPECT_TRUE(idle["attainment"].is_null()) << "nothing is not 0 %";

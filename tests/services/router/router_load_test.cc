@@ -73,19 +73,28 @@ TEST(RouterService, DeadlinesEndRequestsBeforeAndAfterTheFirstToken) {
   rig.add(proto::Role::DECODE, "d", nullptr, slow);
   rig.until([&] { return rig.router->dispatcher().ready(); });
   const auto& whole = rig.post(hello(4));
-  const auto& streamed = rig.post(hello(4, true));
-  rig.until([&] { return whole.over && streamed.over; }, milliseconds(1000));
+  const ApiExchange* streamed = nullptr;
+  do {  // on a machine that stands still it may come before the first token: then once more
+    streamed = &rig.post(hello(4, true));
+    rig.until([&] { return streamed->over; });
+  } while (streamed->status == 504);
+  rig.until_over(whole);
   EXPECT_EQ(whole.status, 504);
   EXPECT_EQ(whole.error_code(), "deadline_exceeded");
-  EXPECT_EQ(streamed.status, 200);
-  EXPECT_EQ(streamed.error_code(), "deadline_exceeded");
-  EXPECT_TRUE(streamed.done_event);
+  EXPECT_EQ(streamed->status, 200);
+  EXPECT_EQ(streamed->error_code(), "deadline_exceeded");
+  EXPECT_TRUE(streamed->done_event);
   rig.until([&] { return rig.all_idle(); });
 }
 
 TEST(RouterService, DrainingFinishesWhatIsUnderWayAndRefusesTheRest) {
   RouterRig rig;
-  rig.add_pair();
+  rig.add(proto::Role::PREFILL, "p");
+  bool goes_on = false;
+  StubWorker::Hooks waits;
+  waits.on_token = [&](std::uint64_t, std::uint32_t index) { return index > 50 && !goes_on; };
+  rig.add(proto::Role::DECODE, "d", nullptr, waits);
+  rig.until([&] { return rig.router->dispatcher().ready(); });
   rig.script(std::string(100, 'a'));
   const auto& running = rig.post(hello(100, true));
   rig.until([&] { return running.events.size() > 2; });
@@ -93,7 +102,10 @@ TEST(RouterService, DrainingFinishesWhatIsUnderWayAndRefusesTheRest) {
   rig.router->drain([&] { stopped = true; });
   const auto& refused = rig.post(hello(1));
   const auto& ready = rig.get("/health/ready");
-  rig.until([&] { return stopped; });
+  rig.until([&] { return refused.over && ready.over; });
+  EXPECT_FALSE(stopped);
+  goes_on = true;
+  rig.until([&] { return stopped && running.over; });
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(ready.status, 503);
   EXPECT_EQ(running.text(), std::string(100, 'a'));
@@ -111,7 +123,7 @@ TEST(RouterService, TheGracePeriodEndsADrain) {
   rig.until([&] { return endless.events.size() == 1; });
   bool stopped = false;
   rig.router->drain([&] { stopped = true; });
-  rig.until([&] { return stopped && endless.over; }, milliseconds(1000));
+  rig.until([&] { return stopped && endless.over; });
   EXPECT_EQ(endless.error_code(), "draining");
 }
 

@@ -1,4 +1,5 @@
 #include "tests/services/router/router_rig.h"
+#include "tests/support/patience.h"
 
 #include <algorithm>
 
@@ -159,8 +160,8 @@ void RouterRig::hang_up(ApiExchange& exchange) {
     if (&open.exchange == &exchange) open.handle.reset();
 }
 
-void RouterRig::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+void RouterRig::until(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   bool held = false;
   const auto poll = loop.every(std::chrono::microseconds(500), [&] {
     held = condition();

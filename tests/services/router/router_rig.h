@@ -58,9 +58,8 @@ class RouterRig {
   ApiExchange& get(const std::string& path, std::vector<std::pair<std::string, std::string>> headers = {});
   void hang_up(ApiExchange& exchange);
 
-  // Runs the loop until the condition holds; fails the test after the limit.
-  void until(const std::function<bool()>& condition,
-             std::chrono::milliseconds limit = std::chrono::seconds(5));
+  // Runs the loop until the condition holds; fails the test when it never does.
+  void until(const std::function<bool()>& condition);
   void until_over(const ApiExchange& exchange) {
     until([&] { return exchange.over; });
   }
