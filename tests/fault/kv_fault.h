@@ -7,6 +7,7 @@
 
 #include "common/transport/ucx_transport.h"
 #include "tests/common/transport/push_fixtures.h"
+#include "tests/support/patience.h"
 
 namespace lynx::fault {
 
@@ -15,13 +16,14 @@ constexpr std::uint32_t kRunBlocks = 512;  // 2 MB a push
 // One lease holds the whole pool, so its first block is block 0.
 inline PageLayout layout() { return testing_kv::small_layout(kRunBlocks); }
 
-inline UcxConfig config(const std::string& transport) {
+// A receiver waits for a payload as long as it takes, unless a test is about payloads that stay away.
+inline UcxConfig config(const std::string& transport, std::chrono::milliseconds receive_timeout = kPatience) {
   UcxConfig config;
   config.transport = transport;
   config.require_transport = transport;
   config.checksum = true;
   config.keepalive = std::chrono::milliseconds(200);
-  config.receive_timeout = std::chrono::milliseconds(1000);
+  config.receive_timeout = receive_timeout;
   if (transport == "tcp") config.net_devices = "lo";
   return config;
 }

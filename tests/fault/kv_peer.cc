@@ -1,8 +1,9 @@
 // The other process of the KV fault tests: a receiver or a sender that runs until it is killed.
 //
-//   kv_peer receive TRANSPORT INCARNATION            prints "ready ADDRESS LEASE GENERATION KEY FIRST_BLOCK",
-//   then answers
-//                                                    each line on stdin with "BEGUN ENDED LANDED_BYTES"
+//   kv_peer receive TRANSPORT INCARNATION RECEIVE_TIMEOUT_MS
+//                                                    prints "ready ADDRESS LEASE GENERATION KEY FIRST_BLOCK",
+//                                                    then answers each line on stdin with "BEGUN ENDED
+//                                                    LANDED_BYTES"
 //   kv_peer send TRANSPORT INCARNATION ADDRESS LEASE GENERATION KEY FIRST_BLOCK
 //                                                    pushes without end; answers each line on stdin with "OK
 //                                                    FAILED"
@@ -30,11 +31,13 @@ bool asked() {
   return true;
 }
 
-void receive(const std::string& transport, std::uint64_t incarnation) {
+void receive(const std::string& transport, std::uint64_t incarnation,
+             std::chrono::milliseconds receive_timeout) {
   const SteadyClock clock;
   const PageLayout layout = fault::layout();
   testing_kv::PoolSink sink(layout, clock);
-  UcxTransport decode(fault::config(transport), clock, KvReceiver{&sink, layout, incarnation});
+  UcxTransport decode(fault::config(transport, receive_timeout), clock,
+                      KvReceiver{&sink, layout, incarnation});
   const auto lease = sink.ledger.lease(1, layout.blocks, layout.blocks, clock.now() + std::chrono::hours(1));
   std::printf("ready %s %s\n", fault::to_hex(decode.address()).c_str(), fault::to_text(*lease).c_str());
   std::fflush(stdout);
@@ -54,8 +57,7 @@ void send(const std::string& transport, const KvPeer& peer, const LeaseTicket& l
   std::size_t pushed = 0;
   while (true) {
     while (pushed - outcomes.total() < 8) {
-      prefill.push(fault::push_to(peer, lease, bytes, clock.now() + std::chrono::seconds(5)),
-                   outcomes.recorder());
+      prefill.push(fault::push_to(peer, lease, bytes, clock.now() + kPatience), outcomes.recorder());
       ++pushed;
     }
     prefill.progress();
@@ -71,8 +73,8 @@ void send(const std::string& transport, const KvPeer& peer, const LeaseTicket& l
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   lynx::init_logging("kv_peer", "warn");
-  if (args.size() == 3 && args[0] == "receive") {
-    lynx::receive(args[1], std::stoull(args[2]));
+  if (args.size() == 4 && args[0] == "receive") {
+    lynx::receive(args[1], std::stoull(args[2]), std::chrono::milliseconds(std::stoull(args[3])));
   } else if (args.size() == 7 && args[0] == "send") {
     lynx::send(args[1], {"decode-0", std::stoull(args[2]), lynx::fault::from_hex(args[3])},
                {std::stoull(args[4]), static_cast<std::uint32_t>(std::stoul(args[5])), std::stoull(args[6])});

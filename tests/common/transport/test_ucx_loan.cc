@@ -9,6 +9,7 @@
 #include "common/transport/ucx_connection.h"
 #include "common/transport/ucx_transport.h"
 #include "tests/common/transport/push_fixtures.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -35,7 +36,7 @@ class UcxLoan : public testing::Test {
   }
   template <typename Condition>
   bool progress_until(UcxWorker& worker, Condition condition) {
-    const auto give_up = clock.now() + 10s;
+    const auto give_up = clock.now() + kPatience;
     while (!condition() && clock.now() < give_up) ucp_worker_progress(worker.get());
     return condition();
   }
@@ -132,7 +133,7 @@ class UcxLoanReceiver : public testing::Test {
   }
   template <typename Condition>
   bool progress_until(Condition condition) {
-    const auto give_up = std::chrono::steady_clock::now() + 10s;
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
     while (!condition() && std::chrono::steady_clock::now() < give_up) {
       ucp_worker_progress(worker.get());
       decode.progress();
