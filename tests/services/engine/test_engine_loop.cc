@@ -7,11 +7,12 @@
 #include "services/engine/engine_loop.h"
 #include "services/engine/monolith.h"
 #include "tests/services/engine/engine_bench.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
 
-// Collects events of a real engine thread; waits without sleeping.
+// Collects events of a real engine thread.
 class LoopBench {
  public:
   explicit LoopBench(EngineLoop::LoadModel load)
@@ -22,7 +23,8 @@ class LoopBench {
   template <typename Event>
   std::optional<Event> wait_for() {
     std::unique_lock lock(mutex_);
-    for (int i = 0; i < 100; ++i) {
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (true) {
       for (EngineEvent& event : loop.events()) seen_.push_back(std::move(event));
       for (auto it = seen_.begin(); it != seen_.end(); ++it)
         if (auto* found = std::get_if<Event>(&*it)) {
@@ -30,10 +32,9 @@ class LoopBench {
           seen_.erase(it);
           return out;
         }
-      ready_.wait_for(lock, std::chrono::milliseconds(100), [this] { return woken_; });
+      if (!ready_.wait_until(lock, give_up, [this] { return woken_; })) return std::nullopt;
       woken_ = false;
     }
-    return std::nullopt;
   }
 
  private:

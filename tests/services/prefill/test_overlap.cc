@@ -10,11 +10,10 @@
 #include "common/net/event_loop.h"
 #include "services/engine/engine_loop.h"
 #include "tests/services/worker/pair_bench.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
-
-using std::chrono::seconds;
 
 // Which layers have landed, told by the IO thread and awaited by the engine thread.
 class Landings {
@@ -26,7 +25,7 @@ class Landings {
   }
   bool wait_for(std::uint32_t layer) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, seconds(10), [&] {
+    return changed_.wait_for(lock, kPatience, [&] {
       return std::any_of(times_.begin(), times_.end(), [&](const auto& t) { return t.first == layer; });
     });
   }
@@ -111,9 +110,9 @@ TEST(Overlap, ALayerLandsWhileLaterLayersCompute) {
   auto tokens = frame.initTokens(20);
   for (unsigned i = 0; i < 20; ++i) tokens.set(i, i);
   frame.initSampling().setMaxTokens(4);
-  frame.setDeadlineMs(60'000);
+  frame.setDeadlineMs(3'600'000);
   auto lease = frame.initLease();
-  lease.setDeadlineMs(60'000);
+  lease.setDeadlineMs(3'600'000);
   auto blocks = lease.initBlocks(5);
   for (unsigned i = 0; i < 5; ++i) blocks.set(i, i);
   frame.setDecodeWorker("d");
@@ -126,7 +125,7 @@ TEST(Overlap, ALayerLandsWhileLaterLayersCompute) {
     transport.progress();
     if (!port.handed_over.empty()) loop.stop();
   });
-  const auto give_up = loop.after(seconds(30), [&] { loop.stop(); });
+  const auto give_up = loop.after(kPatience, [&] { loop.stop(); });
   loop.run();
 
   ASSERT_EQ(port.handed_over.size(), 1U);

@@ -10,6 +10,7 @@
 #include "services/decode/decode_service.h"
 #include "services/worker/worker_host.h"
 #include "tests/services/engine/fake_model.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -22,7 +23,7 @@ class StubRouter {
  public:
   explicit StubRouter(EventLoop& loop)
       : loop_(loop), listener_(loop, "127.0.0.1", 0, [this](std::unique_ptr<FrameStream> stream) {
-          prove_link(loop_, std::move(stream), {"router", ""}, seconds(5),
+          prove_link(loop_, std::move(stream), {"router", ""}, kPatience,
                      [this](Result<std::unique_ptr<FrameStream>> proven, const std::string&) {
                        if (proven) accept(std::move(*proven));
                      });
@@ -89,7 +90,7 @@ class WorkerHostTest : public ::testing::Test {
     out.config.worker_name = "decode-0";
     out.config.routers = {"127.0.0.1:" + std::to_string(router.port())};
     out.config.heartbeat = milliseconds(20);
-    out.config.shutdown_grace = milliseconds(300);
+    out.config.shutdown_grace = seconds(600);
     out.layout = FakeModel::layout(16);
     out.max_batch = 4;
     out.load = std::move(load);
@@ -102,14 +103,14 @@ class WorkerHostTest : public ::testing::Test {
     return out;
   }
 
-  // Turns the loop until the condition holds; false after ten seconds.
+  // Turns the loop until the condition holds; false when it never does.
   bool turn_until(const std::function<bool()>& holds) {
     bool held = false;
     const auto poll = loop.every(milliseconds(2), [&] {
       held = held || holds();
       if (held) loop.stop();
     });
-    const auto give_up = loop.after(seconds(10), [&] { loop.stop(); });
+    const auto give_up = loop.after(kPatience, [&] { loop.stop(); });
     loop.run();
     return held;
   }
@@ -164,7 +165,8 @@ TEST_F(WorkerHostTest, WithoutARouterItIsStartedButNotReady) {
   WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return !router.worker.empty(); }));
   HttpReply ready;
-  for (int i = 0; i < 100 && ready.body.find("refused our registration") == std::string::npos; ++i)
+  const auto give_up = clock.now() + kPatience;
+  while (ready.body.find("refused our registration") == std::string::npos && clock.now() < give_up)
     ready = ask(host.http_port(), "/health/ready");
   EXPECT_EQ(ready.status, 503);
   EXPECT_NE(ready.body.find("has model 1, but prefill worker 'p' has model 2"), std::string::npos)
@@ -233,7 +235,7 @@ TEST_F(WorkerHostTest, AnEngineThatHangsEndsTheProcessWithAnError) {
       ::testing::ExitedWithCode(1), "");
 }
 
-TEST_F(WorkerHostTest, DrainsRefusesAndEndsWithinTheGracePeriod) {
+TEST_F(WorkerHostTest, ADrainKeepsWhatItHasAndRefusesTheRest) {
   WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
   reserve(router, 1);
@@ -244,22 +246,28 @@ TEST_F(WorkerHostTest, DrainsRefusesAndEndsWithinTheGracePeriod) {
   EXPECT_EQ(status_of(host.http_port(), "/health/live"), 200);
   reserve(router, 2);
   ASSERT_TRUE(turn_until([&] { return router.busy == "draining"; }));
-  EXPECT_EQ(host.run(), 0);  // the lease whose KV never comes ends with the grace period
+}
+
+TEST_F(WorkerHostTest, TheGracePeriodEndsADrain) {
+  WorkerSetup hurried = setup([] { return std::make_unique<FakeModel>(); });
+  hurried.config.shutdown_grace = milliseconds(200);
+  WorkerHost host(loop, std::move(hurried));
+  ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
+  reserve(router, 1);
+  ASSERT_TRUE(turn_until([&] { return router.leased != 0; }));
+  host.drain();
+  EXPECT_EQ(host.run(), 0);  // the lease whose KV never comes ends with it
 }
 
 TEST_F(WorkerHostTest, AnIdleWorkerStopsAtOnce) {
-  WorkerSetup patient = setup([] { return std::make_unique<FakeModel>(); });
-  patient.config.shutdown_grace = seconds(600);
-  WorkerHost host(loop, std::move(patient));
+  WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
   host.drain();
   EXPECT_EQ(host.run(), 0);
 }
 
 TEST_F(WorkerHostTest, ALostRouterTakesItsLeasesAlong) {
-  WorkerSetup patient = setup([] { return std::make_unique<FakeModel>(); });
-  patient.config.shutdown_grace = seconds(600);
-  WorkerHost host(loop, std::move(patient));
+  WorkerHost host(loop, setup([] { return std::make_unique<FakeModel>(); }));
   ASSERT_TRUE(turn_until([&] { return router.heartbeats > 0; }));
   reserve(router, 1);
   ASSERT_TRUE(turn_until([&] { return router.leased != 0; }));
