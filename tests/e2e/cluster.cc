@@ -13,6 +13,7 @@
 #include "loadtest/bench/child_process.h"
 #include "tests/e2e/api_client.h"
 #include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -86,7 +87,7 @@ Cluster::Cluster(const ClusterOptions& options) : log_folder_(new_log_folder()) 
 
   start(router_);
   for (Worker* w : workers()) start(*w);
-  if (!wait_ready(std::chrono::seconds(30 * slowdown())))
+  if (!wait_ready(kPatience))
     throw std::runtime_error("the cluster did not get ready; logs in " + log_folder_);
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/e2e/api_client.h"
 #include "tests/e2e/cluster.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -11,7 +12,11 @@ using nlohmann::json;
 
 class Api : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { cluster_ = new Cluster({}); }
+  static void SetUpTestSuite() {
+    ClusterOptions options;
+    options.router_flags = {"--slo.standard.queue_timeout", "10m", "--slo.standard.deadline", "10m"};
+    cluster_ = new Cluster(options);
+  }
   static void TearDownTestSuite() {
     delete cluster_;
     cluster_ = nullptr;
@@ -158,7 +163,7 @@ TEST_F(Api, DecodeRemapsAndPrefillNever) {
   for (int i : {0, 1}) remapped += Cluster::metric(cluster_->decode(i), "lynx_remapped_assignments_total");
   EXPECT_GT(remapped, 0);
   EXPECT_EQ(Cluster::metric(cluster_->prefill(0), "lynx_remapped_assignments_total"), 0);
-  EXPECT_TRUE(cluster_->all_free(std::chrono::seconds(5 * slowdown())));
+  EXPECT_TRUE(cluster_->all_free(kPatience));
 }
 
 }  // namespace

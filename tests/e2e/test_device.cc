@@ -8,6 +8,7 @@
 
 #include "tests/e2e/cluster.h"
 #include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -26,7 +27,7 @@ Ended run_decode(std::vector<std::string> flags) {
                                 "0"};
   argv.insert(argv.end(), flags.begin(), flags.end());
   ServiceProcess process(argv, log);
-  const auto status = process.wait(std::chrono::seconds(30 * slowdown()));
+  const auto status = process.wait(kPatience);
   std::ifstream text(log);
   return {status.value_or(-1), std::string(std::istreambuf_iterator<char>(text), {})};
 }

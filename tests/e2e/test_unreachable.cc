@@ -7,6 +7,7 @@
 
 #include "tests/e2e/api_client.h"
 #include "tests/e2e/cluster.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -16,7 +17,7 @@ void make_unreachable(Cluster& cluster, Worker& worker) {
   const auto flag = std::find(worker.argv.begin(), worker.argv.end(), "--ucx.transport");
   *std::next(flag) = "shm";
   cluster.restart(worker);
-  ASSERT_TRUE(cluster.wait_ready(std::chrono::seconds(20 * slowdown())));
+  ASSERT_TRUE(cluster.wait_ready(kPatience));
 }
 
 TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
@@ -43,14 +44,14 @@ TEST(Unreachable, ADecodeWorkerWithoutKvCostsNoRequest) {
   EXPECT_TRUE(std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
     return worker["name"] == "decode-1" && worker["put_aside"].template get<int>() > 0;
   })) << overview["workers"];
-  EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
+  EXPECT_TRUE(cluster.all_free(kPatience));
 
   // Requests that end on their first token, while their last KV is under way, leave nothing behind either.
   call.body["max_tokens"] = 1;
   for (const StreamOutcome& stream : run_streams(cluster.api_port(), std::vector<StreamCall>(24, call)))
     EXPECT_TRUE(stream.finished_well()) << stream.status << " " << stream.error_message;
   EXPECT_EQ(Cluster::metric(cluster.router(), "lynx_worker_put_aside_total", "decode-0"), 0);
-  EXPECT_TRUE(cluster.all_free(std::chrono::seconds(20 * slowdown())));
+  EXPECT_TRUE(cluster.all_free(kPatience));
 }
 
 // A fleet of such workers alone still says why. More tokens than attempts: each attempt may bring one, its

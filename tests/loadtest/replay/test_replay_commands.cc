@@ -10,6 +10,7 @@
 #include "loadtest/replay/commands.h"
 #include "tests/loadtest/replay/fake_api.h"
 #include "tests/support/paths.h"
+#include "tests/support/patience.h"
 
 namespace lynx {
 namespace {
@@ -36,6 +37,18 @@ class ReplayCommands : public ::testing::Test {
   }
   ~ReplayCommands() override { fs::remove_all(folder_); }
 
+  // With one server that is there and one that is not: waits for the first no longer than a quick machine
+  // needs, and on another a longer time.
+  int replay_with_one(const FakeApi& there) {
+    config_.ready_timeout = std::chrono::milliseconds(200);
+    while (true) {
+      ::testing::internal::CaptureStdout();
+      const int status = replay_command(config_);
+      ::testing::internal::GetCapturedStdout();
+      if (there.served() > 0 || config_.ready_timeout > kPatience) return status;
+      config_.ready_timeout *= 4;
+    }
+  }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string read(const std::string& name) const {
     std::ifstream in(folder_ / name, std::ios::binary);
@@ -119,10 +132,7 @@ TEST_F(ReplayCommands, ASecondServerThatIsNotThereCostsNotTheFirstRun) {
   FakeApi first;
   config_.target = first.address();
   config_.against = "127.0.0.1:1";
-  config_.ready_timeout = std::chrono::milliseconds(200);
-  ::testing::internal::CaptureStdout();
-  EXPECT_EQ(replay_command(config_), kNoneSucceeded) << "there is no comparison";
-  ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(replay_with_one(first), kNoneSucceeded) << "there is no comparison";
   EXPECT_GT(first.served(), 10);
   EXPECT_EQ(nlohmann::json::parse(read("out.A.json"))["requests"].size(),
             static_cast<std::size_t>(first.served()));
@@ -134,11 +144,8 @@ TEST_F(ReplayCommands, OfTwoTogetherTheOneThatIsThereIsKept) {
     config_.target = first_is_there ? there.address() : "127.0.0.1:1";
     config_.against = first_is_there ? "127.0.0.1:1" : there.address();
     config_.order = "together";
-    config_.ready_timeout = std::chrono::milliseconds(200);
     config_.html = path("one.html");
-    ::testing::internal::CaptureStdout();
-    EXPECT_EQ(replay_command(config_), kNoneSucceeded) << "there is no comparison";
-    ::testing::internal::GetCapturedStdout();
+    EXPECT_EQ(replay_with_one(there), kNoneSucceeded) << "there is no comparison";
     EXPECT_GT(there.served(), 10);
     const std::string kept = first_is_there ? "out.A.json" : "out.B.json";
     EXPECT_EQ(nlohmann::json::parse(read(kept))["requests"].size(), static_cast<std::size_t>(there.served()));
@@ -165,7 +172,7 @@ TEST_F(ReplayCommands, OfTwoTogetherNoneSendsBeforeBothAreReady) {
     ::testing::internal::CaptureStdout();
     EXPECT_EQ(replay_command(config_), kSomeSucceeded);
     ::testing::internal::GetCapturedStdout();
-    EXPECT_EQ(asked, 4);
+    EXPECT_GE(asked, 4);
     EXPECT_EQ(sent_before, served);
     EXPECT_GT(quick.served(), served + 10);
     EXPECT_EQ(quick.served(), slow.served());
