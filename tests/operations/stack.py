@@ -15,7 +15,15 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build/operations/stack"
 LOAD_SECONDS = 25
-START_SECONDS = 90  # a crowded machine
+PATIENCE = 300  # seconds; for what must come on any machine, however crowded: it only ends what hangs
+
+
+def eventually(condition):
+    """Waits until it holds; false when it never does."""
+    deadline = time.monotonic() + PATIENCE
+    while not (held := condition()) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return held
 
 
 class Prometheus:
@@ -27,7 +35,7 @@ class Prometheus:
     def ask(self, path, **arguments):
         query = urllib.parse.urlencode(arguments, doseq=True)
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=20) as reply:
+            with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=PATIENCE) as reply:
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{path} {arguments}: {json.load(error)['error']}") from error
@@ -38,9 +46,12 @@ class Prometheus:
     def range(self, expr, start, end, step=1):
         return self.ask("query_range", query=expr, start=start, end=end, step=step)["result"]
 
+    def numbers(self, expr, at):
+        return [float(series["value"][1]) for series in self.instant(expr, at)]
+
     def number(self, expr, at):
-        (series,) = self.instant(expr, at)
-        return float(series["value"][1])
+        (only,) = self.numbers(expr, at)
+        return only
 
 
 class Stack:
@@ -50,20 +61,15 @@ class Stack:
         self.base, self.prometheus, self.start, self.end, self.result = base, prometheus, start, end, result
 
     def metrics_text(self, offset):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.base + offset}/metrics", timeout=10) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.base + offset}/metrics", timeout=PATIENCE) as reply:
             return reply.read().decode()
 
     def pid(self, name):
         return int(re.search(rf"{name} \(pid (\d+)\)", (OUT / "run.log").read_text())[1])
 
     def until(self, expr, value):
-        """Waits until the expression has the value now; false after half a minute."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if self.prometheus.number(expr, time.time()) == value:
-                return True
-            time.sleep(0.3)
-        return False
+        """Waits until the expression has the value now; false when it never has."""
+        return eventually(lambda: self.prometheus.numbers(expr, time.time()) == [value])
 
 
 def free_base():
@@ -80,15 +86,15 @@ def free_base():
 
 
 def wait_for(url, what, process):
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         assert process.poll() is None, f"{what} ended early: see {OUT}"
         with contextlib.suppress(OSError):
-            with urllib.request.urlopen(url, timeout=2) as reply:
+            with urllib.request.urlopen(url, timeout=30) as reply:
                 if reply.status == 200:
                     return
         time.sleep(0.2)
-    raise AssertionError(f"{what} is not ready after {START_SECONDS} s: see {OUT}")
+    raise AssertionError(f"{what} is not ready after {PATIENCE} s: see {OUT}")
 
 
 @contextlib.contextmanager
@@ -101,7 +107,7 @@ def running(command, log, **environment):
     finally:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)
+            process.wait(60)
         process.kill()
         process.wait()
 
@@ -123,7 +129,7 @@ def provoke_a_refusal(base):
     """One request that is wrong, so that a panel by status has two lines."""
     request = urllib.request.Request(f"http://127.0.0.1:{base}/v1/completions", data=b'{"prompt": 7}')
     with contextlib.suppress(urllib.error.HTTPError):
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=PATIENCE)
 
 
 def load(base):
@@ -134,7 +140,7 @@ def load(base):
                "--synthetic.rate", "8", "--synthetic.burst", "2", "--synthetic.on", "5", "--synthetic.off", "5",
                "--synthetic.output-median", "120", "--receipts"]
     with (OUT / "replay.log").open("w") as log:
-        done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=log, stderr=log, timeout=300)
+        done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=log, stderr=log, timeout=2 * PATIENCE)
     assert done.returncode == 0, (OUT / "replay.log").read_text()
     return json.loads(result.read_text())
 
@@ -154,10 +160,16 @@ def loaded_stack():
         wait_for(f"http://127.0.0.1:{base}/health/ready", "Lynx", lynx)
         with running(prometheus, "prometheus.log") as process:
             wait_for(f"http://127.0.0.1:{port}/-/ready", "Prometheus", process)
-            time.sleep(3)  # every target scraped before the load: rates need a value to rise from
+            asked = Prometheus(port)
+            # Every target scraped before the load: rates need a value to rise from.
+            scraped = "count(count_over_time(lynx_build_info[1m]) >= 3)"
+            assert eventually(lambda: asked.numbers(scraped, time.time()) == [4]), "not every process is scraped"
             start = time.time()
             provoke_a_refusal(base)
             result = load(base)
-            time.sleep(3)  # the last scrape
-            yield Stack(base, Prometheus(port), start, time.time(), result)
+            # And once more after it, the rules evaluated, too.
+            scraped, ended = "count(timestamp(lynx_build_info) > {0:f})", time.time()
+            assert eventually(lambda: asked.numbers(scraped.format(ended), time.time()) == [4])
+            time.sleep(3)
+            yield Stack(base, asked, start, time.time(), result)
     subprocess.run(["rm", "-rf", data], check=True)

@@ -100,11 +100,12 @@ def test_variables_have_values(stack):
     assert values == {"namespace": ["local"], "model": ["lynx-mini"], "worker": ["decode-0", "decode-1", "prefill-0"]}
 
 
-# Field report 16. The client's clock starts at the send and stops at the first byte of the stream.
+# Field report 16. Of every request the client's time holds the router's, and that the prefill worker's: the client's starts
+# at the send and ends at the first byte of the stream.
 def test_ttft_is_what_the_client_saw(stack):
     ours = stack.prometheus.number("sum(lynx_ttft_seconds_sum) / sum(lynx_ttft_seconds_count)", stack.end)
     theirs = stack.result["mean_ttft_ms"] / 1000
-    assert theirs * 0.6 < ours < theirs * 1.02 + 0.001
+    assert ours < theirs * 1.02 + 0.001
     inside = stack.prometheus.number("sum(lynx_prefill_queue_seconds_sum + lynx_prefill_compute_seconds_sum)"
                                      " / sum(lynx_prefill_compute_seconds_count)", stack.end)
     assert ours > inside
@@ -123,10 +124,14 @@ def test_exposition_is_clean(stack, offset):
 
 # A machine with other work may miss objectives. UCX was free to choose, and TCP is not what one hopes for.
 def test_a_healthy_stack_raises_no_alert_but_of_its_slo_and_its_transport(stack):
-    raised = {alert["labels"]["alertname"] for alert in stack.prometheus.ask("alerts")["alerts"]}
     chosen = {series["metric"]["chosen"] for series in stack.prometheus.instant("lynx_kv_transport_info == 1", stack.end)}
     expected = {"LynxKvTransportFellBackToTcp"} if "tcp" in chosen else set()
-    assert {name for name in raised if not name.startswith("LynxErrorBudget")} == expected
+
+    def raised():
+        names = {alert["labels"]["alertname"] for alert in stack.prometheus.ask("alerts")["alerts"]}
+        return {name for name in names if not name.startswith("LynxErrorBudget")}
+    # One that a scrape missed by a moment leaves behind goes by itself.
+    assert stack_module.eventually(lambda: raised() == expected), raised()
 
 
 # What the pictures are drawn from, and the pictures.

@@ -39,7 +39,7 @@ WRONG = [
 
 def wrong_use(command, environment, words):
     done = subprocess.run([f"deploy/local/{command}", *words], cwd=stack.ROOT, env={**os.environ, **environment},
-                          capture_output=True, text=True, timeout=stack.START_SECONDS)
+                          capture_output=True, text=True, timeout=stack.PATIENCE)
     assert done.returncode == 2 and not done.stdout, done.stdout + done.stderr
     return done.stderr
 
