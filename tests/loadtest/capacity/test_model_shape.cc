@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
+#include "services/engine/kv_cache.h"
+#include "services/engine/moe_transformer.h"
+
 namespace lynx {
 namespace {
 
@@ -19,6 +25,33 @@ TEST(ModelShape, APublishedOneRunsWithItsDimensions) {
   EXPECT_EQ(config->router.experts, 128U);
   EXPECT_EQ(config->router.top_k, 8U);
   EXPECT_EQ(static_cast<double>(config->expert_bytes()), shape->expert_bytes());
+}
+
+TEST(ModelShape, ItsConfigTakesASequenceThroughAStep) {
+  const auto config = runnable_config({.name = "small",
+                                       .layers = 2,
+                                       .hidden = 64,
+                                       .vocab = 96,
+                                       .q_heads = 4,
+                                       .kv_heads = 2,
+                                       .head_dim = 16,
+                                       .experts = 8,
+                                       .top_k = 2,
+                                       .expert_width = 32});
+  ASSERT_TRUE(config) << config.error().message;
+  DummyTensors weights(0);
+  const auto model = make_model(*config, weights, make_backend({.device = "cpu", .threads = 1}));
+  KvCache cache(page_layout(*config, 1, 16, KvDtype::kBf16));
+  const std::vector<TokenId> tokens{3, 5, 7};
+  const std::vector<BlockId> blocks{0};
+  const SequenceRows sequence{0, 3, 0, blocks};
+  const std::uint32_t last = 2;
+  StepResult result;
+  model->forward({tokens, {&sequence, 1}, {&last, 1}, {}, {}}, cache, result, nullptr);
+  ASSERT_EQ(result.logits.size(), 96U);
+  EXPECT_TRUE(std::isfinite(result.logits[0]));
+  ASSERT_EQ(result.layers.size(), 2U);
+  EXPECT_GE(result.layers[0].activated_experts, 2U);
 }
 
 TEST(ModelShape, OneOfCompressedKvDoesNotRun) {
