@@ -54,7 +54,7 @@ def test_it_waits_for_a_lock_and_goes_on(machine, tmp_path, lock):
             assert said.startswith("setup: waiting up to ten minutes: ")
             assert f"/{lock}. It is held by process {os.getpid()} (" in said
             fcntl.lockf(held, fcntl.LOCK_UN)
-            rest, errors = process.communicate(timeout=stack.START_SECONDS)
+            rest, errors = process.communicate(timeout=stack.PATIENCE)
     assert "waiting" not in rest
     assert "lock" not in errors and "Unable to locate package" in errors, "that far it came, with no source of packages"
 
@@ -63,7 +63,7 @@ def test_it_gives_up_after_ten_minutes_and_says_who_holds_it(machine, tmp_path):
     with open(tmp_path / "lists/lock", "w") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
         with setup(machine) as process:
-            _, errors = process.communicate(timeout=stack.START_SECONDS)
+            _, errors = process.communicate(timeout=stack.PATIENCE)
             assert process.returncode == 1
     assert f"It is held by process {os.getpid()} (" in errors and "gave up after ten minutes" in errors
     assert 10 * len((tmp_path / "slept").read_text().splitlines()) == pytest.approx(600, abs=10)

@@ -88,7 +88,7 @@ def test_the_policies_offered_are_those_there_are(tmp_path, variable, binary, se
 
     def complaint(name):
         done = subprocess.run([f"build/cpu/bin/{binary}", "--model.path", "deploy/model", f"--{setting}", name, *next_one],
-                              cwd=stack.ROOT, capture_output=True, text=True, timeout=stack.START_SECONDS)
+                              cwd=stack.ROOT, capture_output=True, text=True, timeout=stack.PATIENCE)
         assert done.returncode == 1
         return done.stderr
 
