@@ -153,7 +153,7 @@ double Cluster::taken_up() const {
 }
 
 double Cluster::metric(const Worker& worker, const std::string& name, const std::string& label_part) {
-  std::istringstream lines(get(worker.http_port, "/metrics").body);
+  std::istringstream lines(get(worker.http_port, "/metrics", kPatience).body);
   double sum = 0;
   for (std::string line; std::getline(lines, line);) {
     const bool named = line.starts_with(name + "{") || line.starts_with(name + " ");
