@@ -4,7 +4,8 @@
 policies=(lynx energy off share oea xshare top_k_reduced)  # of the decode workers
 placements=(round_robin least_loaded expert_affinity)      # of the router
 
-refuse() { echo "$program: $*" >&2; exit 2; }
+tell() { echo "$program: $*" >&2; }
+refuse() { tell "$@"; exit 2; }
 
 # Every LYNX_* variable that anything here reads, behind who does.
 who_reads_what() {
@@ -53,9 +54,11 @@ nearest() {  # nearest NAME NAMES..: one with all of its letters in a row comes 
   echo "$best"
 }
 
-# check_variables READER..: refuses a LYNX_* variable that nothing reads; one that none of these does is told, and unset.
+# check_variables refuse|tell READER..: what is done about a LYNX_* variable that nothing reads; one that none of these
+# readers does is told, and unset.
 check_variables() {
-  local name reader names
+  local name reader names unknown=$1
+  shift
   local -A reader_of
   while read -r reader names; do
     for name in $names; do reader_of[$name]=$reader; done
@@ -65,9 +68,9 @@ check_variables() {
     if [ -z "$reader" ]; then
       # Kubernetes tells each pod about the services of its namespace, such as a lynx-router.
       [[ $name =~ _SERVICE_(HOST|PORT)|_PORT_[0-9]+_ || ${!name} == *://* ]] ||
-        refuse "$name: there is no such variable; the nearest is $(nearest "$name" "${!reader_of[@]}")"
+        "$unknown" "$name: there is no such variable; the nearest is $(nearest "$name" "${!reader_of[@]}")"
     elif [[ " $* " != *" $reader "* ]]; then
-      echo "$program: $name has no effect here: $reader reads it" >&2
+      tell "$name has no effect here: $reader reads it"
       unset "$name"
     fi
   done
@@ -82,7 +85,7 @@ check_choice() {  # check_choice WHAT VALUE CHOICES..
 # read_settings OUT [MORE]: the variables of deploy/local/run, or their defaults, checked. OUT is the default of LYNX_OUT;
 # MORE ports are taken above those of one run.
 read_settings() {
-  check_variables deploy/local/run services lynx-replay
+  check_variables refuse deploy/local/run services lynx-replay
   model=${LYNX_MODEL:-deploy/model}
   name=${LYNX_MODEL_NAME:-}
   [ -n "$name" ] || { [ "$model" -ef deploy/model ] && name=lynx-mini || name=$(basename "$(realpath -m "$model")"); }

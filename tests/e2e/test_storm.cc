@@ -9,6 +9,7 @@
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/conditions.h"
 #include "tests/e2e/request_mix.h"
+#include "tests/support/patience.h"
 
 namespace lynx::testing {
 namespace {
@@ -36,7 +37,7 @@ std::vector<StreamCall> stormy_calls(const Tokenizer& tokenizer, milliseconds sp
     // From before the request is queued to long after its first tokens: every phase is hit.
     if (random() % 3 == 0)
       call.hang_up_after = milliseconds(random() % static_cast<std::uint64_t>(200 * slowdown()));
-    call.timeout = std::chrono::seconds(30 * slowdown() + 60);
+    call.timeout = 3 * kPatience;
     calls.push_back(std::move(call));
   }
   return calls;
@@ -47,9 +48,10 @@ TEST(Storm, AbortsAndKillsLeaveNothingBehind) {
   const Tokenizer tokenizer = Tokenizer::from_file(model_folder() + "/tokenizer.json");
   ClusterOptions options;
   options.prefills = 2;
-  const auto deadline = std::chrono::seconds(30 * slowdown());
-  options.router_flags = {"--slo.standard.deadline", std::to_string(deadline.count()) + "s",
-                          "--slo.standard.queue_timeout", std::to_string(deadline.count()) + "s"};
+  constexpr auto deadline = 2 * kPatience;
+  options.router_flags = {
+      "--slo.standard.deadline", std::to_string(std::chrono::seconds(deadline).count()) + "s",
+      "--slo.standard.queue_timeout", std::to_string(std::chrono::seconds(deadline).count()) + "s"};
   Cluster cluster(options);
 
   const milliseconds span(slowdown() > 1 ? 16'000 : 8000);
@@ -72,7 +74,7 @@ TEST(Storm, AbortsAndKillsLeaveNothingBehind) {
     // The client's own time-out never fires: the router's deadline ends every request before.
     EXPECT_FALSE(stream.transport_error.has_value())
         << "request " << i << ": " << stream.transport_error->message;
-    EXPECT_LT(stream.ended - began - calls[i].start_after, deadline + std::chrono::seconds(2 * slowdown()));
+    EXPECT_LT(stream.ended - began - calls[i].start_after, deadline + kPatience / 4);
     ASSERT_TRUE(stream.finished_well())
         << "request " << i << " " << stream.status << " " << stream.error_message;
     EXPECT_EQ(stream.completion_tokens, calls[i].body["max_tokens"].get<int>()) << "request " << i;
