@@ -72,8 +72,8 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row ro
   blocks.arrive();  // this block reads no other's memory from here on
   if (block == 0) write_experts(args.plan, place);
   write_slot(args.plan, s, row, choice.chosen, weight);
+  blocks.wait();  // and what the others said of their rows is there
   if (sums) write_totals(args, s, routed, place.all_active, row.live_rows);
-  blocks.wait();
 }
 
 }  // namespace lynx::cuda
