@@ -36,6 +36,7 @@ __device__ inline void add_probabilities(const RouteArgs& args, RouteShared& s, 
 // before.
 __device__ inline void count_digits(const RouteArgs& args, RouteShared& s, std::uint32_t e) {
   const std::uint32_t count = digits_of(args);
+  if (count == 0) return;
   std::uint8_t* digits = s.digits + e * count;
   for (std::uint32_t i = 0; i < count; ++i) digits[i] = 0;
   const std::uint32_t live = live_count(args.live_rows, args.plan.rows);
