@@ -15,4 +15,5 @@ if(LYNX_ONEDNN)
 endif()
 if(LYNX_TESTS AND NOT LYNX_FUZZ)
   find_package(GTest REQUIRED)
+  find_package(Boost 1.81 REQUIRED COMPONENTS context)  # fibers: tests/kernels/cuda_on_cpu
 endif()

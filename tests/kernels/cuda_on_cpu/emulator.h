@@ -1,0 +1,74 @@
+// Runs CUDA kernels on the CPU, so that their plain C++ is tested where there is no GPU.
+//
+// Every thread of a cluster is a fiber. It runs until it waits (at a barrier, in a collective of its warp,
+// for mail) or comes to an atomic; then the schedule, drawn anew for each launch, says which warp is next. It
+// lets warps and blocks hurry ahead and lag behind as far as barriers allow (priorities that change at random
+// times: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
+// 2010); the lanes of a warp take their turns in any order. So what two threads do with no barrier in between
+// happens now in one order, now in the other.
+//
+// Models: warps and the collectives of all their lanes, block and cluster barriers, dynamic shared memory (it
+// starts poisoned) and that of the cluster's other blocks, words sent to other blocks (cluster.cuh's Inbox;
+// they arrive late and in any order), atomics. Says what is wrong, by an exception from run(): threads that
+// wait for ever, lanes that meet in different collectives, an access to another block before the cluster has
+// met or after that block has ended.
+//
+// Does not model: a memory order weaker than "seen at once" (fences cannot be missed here); threads
+// interrupted anywhere else (a plain += of many threads, where an atomic belongs, looks right); collectives
+// of some lanes; launches that overlap; blocks of a grid that wait for one another (a cluster runs after the
+// other); limits and banks of memory; time; PTX, copy engines, tensor cores.
+//
+// One launch at a time in a process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace lynx::on_cpu {
+
+struct Launch {
+  unsigned blocks = 1;
+  unsigned threads = 32;  // of a block, a multiple of 32
+  std::size_t shared_bytes = 0;
+  unsigned cluster = 1;  // blocks of a cluster
+};
+
+// Ends when all threads have. Throws std::logic_error for what a kernel must not do, and what a kernel
+// throws.
+void run(const Launch& launch, const std::function<void()>& kernel);
+
+// The launches from here on have the schedules of this seed.
+void seed_schedules(std::uint32_t seed);
+
+// From here on: what a kernel may call.
+
+struct Index {
+  unsigned x = 0;
+};
+// Of the running thread.
+extern Index thread_index, block_index, block_threads, grid_blocks;
+
+std::byte* shared_memory();  // of the running thread's block
+void block_barrier();
+
+// All threads of the cluster: each arrives, then waits.
+void cluster_arrive();
+void cluster_wait();
+unsigned cluster_blocks();
+unsigned cluster_rank();
+// The same place in the shared memory of another block of the cluster.
+void* in_block(const void* mine, unsigned block);
+// Does this to that block some time later.
+void send(unsigned block, std::function<void()> arrival);
+
+// All lanes of a warp meet: the values of all, good until the lane's next collective.
+std::span<const std::uint64_t, 32> meet(const char* collective, std::uint64_t value);
+
+void give_way();
+// Word is changed by some thread's arrival at a barrier, or by mail.
+void wait_while(const std::uint32_t& word, std::uint32_t value);
+[[noreturn]] void fail(const char* what);
+
+}  // namespace lynx::on_cpu
