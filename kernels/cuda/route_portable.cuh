@@ -182,7 +182,8 @@ __device__ inline void choose(const RouteArgs& args, RouteShared& s, const Row& 
     const bool fewer = args.policy == PolicyKind::kTopKReduced && !row.exact;
     const std::uint32_t slots = fewer ? args.derived.keep : k;
     const std::uint32_t kept = choose_experts(s, row, state, slots, chosen);
-    weight = weigh_lane(args.shape, state.mass, chosen, slots, kept, row.lane, outcome.retained_q24);
+    weight = weigh_lane(args.shape, args.derived.weights, state.mass, chosen, slots, kept, row.lane,
+                        outcome.retained_q24);
     if (row.lane >= slots) weight = 0;
     outcome.remapped = slots - kept;
   } else if (row.live && row.lane < k) {  // a NaN: some k experts, so that shapes hold

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) route_rows_kernel(const __grid_const
                      ? kMassOne
                      : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
       std::uint32_t retained;  // all of it
-      weight = weigh_lane(args.shape, mass, top, k, k, lane, retained);
+      weight = weigh_lane(args.shape, WeightRule::kOwn, mass, top, k, k, lane, retained);
     } else if (lane < k) {  // a NaN: some k experts, so that shapes hold
       top.expert = lane;
       weight = __fdiv_rn(1.0F, static_cast<float>(k));

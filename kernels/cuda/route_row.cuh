@@ -152,18 +152,19 @@ struct RowMass {
 };
 
 // The weight of lane's chosen expert; retained: share of the top-k's mass in the first `kept`, 2^-24.
-__device__ inline float weigh_lane(const RouterShape& shape, const RowMass& row, const Ranked& chosen,
-                                   std::uint32_t slots, std::uint32_t kept, std::uint32_t lane,
-                                   std::uint32_t& retained) {
-  const std::uint32_t mass = lane < slots ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
-  const std::uint64_t chosen_sum = sum_lanes(mass);
+__device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, const RowMass& row,
+                                   const Ranked& chosen, std::uint32_t slots, std::uint32_t kept,
+                                   std::uint32_t lane, std::uint32_t& retained) {
+  const std::uint32_t weighing = rule == WeightRule::kKept ? kept : slots;
+  const std::uint32_t mass = lane < weighing ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
+  const std::uint64_t whole = rule == WeightRule::kRenormalised ? sum_lanes(mass) : row.top;
   retained = 1U << 24;
   if (kept < shape.top_k && row.top != 0) {
     const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
     retained = static_cast<std::uint32_t>(quotient(kept_sum << 24, row.top));
   }
-  const float part = chosen_sum == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
-                                     : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(chosen_sum));
+  const float part = whole == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
+                                : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(whole));
   if (shape.norm_topk_prob) return part;
   return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
 }

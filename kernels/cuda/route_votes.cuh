@@ -222,7 +222,8 @@ __device__ inline float weigh_row(const RouteArgs& args, RouteShared& s, const B
   float weight = 0;
   std::uint32_t retained = 1U << 24;
   if (row.votes) {
-    weight = weigh_lane(args.shape, mass, choice.chosen, choice.slots, choice.kept, row.lane, retained);
+    weight = weigh_lane(args.shape, args.derived.weights, mass, choice.chosen, choice.slots, choice.kept,
+                        row.lane, retained);
     if (row.lane >= choice.slots) weight = 0;
   } else if (row.live && row.lane < k) {
     weight = __fdiv_rn(1.0F, static_cast<float>(k));

@@ -22,6 +22,7 @@ float default_window(const RouterShape& shape) {
 
 DerivedPolicy derive(const RouterShape& shape, const RoutePolicy& policy) {
   DerivedPolicy derived;
+  derived.weights = policy.weights;
   derived.bins = policy.bins > 0 ? policy.bins : default_bins(shape);
   const float window = policy.window > 0 ? policy.window : default_window(shape);
   // A window of zero (k = N) leaves one bin for everything; a tiny one must not become infinity.

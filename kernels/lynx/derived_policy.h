@@ -8,6 +8,7 @@
 namespace lynx {
 
 struct DerivedPolicy {
+  WeightRule weights = WeightRule::kOwn;
   std::uint32_t bins = 1;        // lynx: beta
   float alpha = 0;               // lynx: bins per nat, (beta - 1) / W
   std::uint32_t share_q16 = 0;   // share: c in units of 2^-16

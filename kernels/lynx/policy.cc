@@ -9,6 +9,8 @@ constexpr std::array kAllKinds{PolicyKind::kOff,    PolicyKind::kLynx,   PolicyK
                                PolicyKind::kOea,    PolicyKind::kXshare, PolicyKind::kTopKReduced,
                                PolicyKind::kEnergy, PolicyKind::kSweep,  PolicyKind::kDenyRank};
 
+constexpr std::array kAllRules{WeightRule::kOwn, WeightRule::kKept, WeightRule::kRenormalised};
+
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
 }  // namespace
@@ -42,6 +44,24 @@ Result<PolicyKind> parse_policy_kind(std::string_view text) {
     if (text == to_string(kind)) return kind;
   return invalid("policy '" + std::string(text) +
                  "' is not one of off, lynx, share, oea, xshare, top_k_reduced, energy, sweep, deny_rank");
+}
+
+std::string_view to_string(WeightRule rule) {
+  switch (rule) {
+    case WeightRule::kOwn:
+      return "own";
+    case WeightRule::kKept:
+      return "kept";
+    case WeightRule::kRenormalised:
+      return "renormalised";
+  }
+  return "unknown";
+}
+
+Result<WeightRule> parse_weight_rule(std::string_view text) {
+  for (const WeightRule rule : kAllRules)
+    if (text == to_string(rule)) return rule;
+  return invalid("weights '" + std::string(text) + "' is not one of own, kept, renormalised");
 }
 
 Status check_policy(const RouterShape& shape, const RoutePolicy& policy) {

@@ -21,7 +21,7 @@ enum class RouterKind : std::uint8_t {
 struct RouterShape {
   std::uint32_t experts = 0;   // N
   std::uint32_t top_k = 0;     // k
-  bool norm_topk_prob = true;  // weights sum to 1; otherwise to the original top-k probability sum
+  bool norm_topk_prob = true;  // exact weights sum to 1; otherwise to the top-k's probability
   RouterKind kind = RouterKind::kSoftmax;
 };
 
@@ -43,9 +43,21 @@ constexpr bool is_of_the_laboratory(PolicyKind kind) {
   return kind == PolicyKind::kSweep || kind == PolicyKind::kDenyRank;
 }
 
+// What the experts that a row gets weigh. What an expert *would weigh alone* is its probability over the sum
+// of the row's exact top-k (times that sum, without norm_topk_prob): what it weighs in the exact model, if it
+// is of the top-k. An exact row has the exact model's weights under every rule.
+enum class WeightRule : std::uint8_t {
+  kOwn,           // what each would weigh alone
+  kKept,          // the same, and what takes the place of another weighs nothing
+  kRenormalised,  // in the proportions of their probabilities, to the same sum as the exact top-k's
+};
+std::string_view to_string(WeightRule rule);
+Result<WeightRule> parse_weight_rule(std::string_view text);
+
 // The settings of a policy. The defaults are those of the design; 0 means "derive from k and N".
 struct RoutePolicy {
   PolicyKind kind = PolicyKind::kOff;
+  WeightRule weights = WeightRule::kOwn;
   float window = 0;        // lynx: W in nats; 0 = 0.5 ln(N/k)
   std::uint32_t bins = 0;  // lynx: beta; 0 = 1 + ceil(log2(N/k))
   float share = 0.8F;  // share: c, an expert stays if some row gives it at least c/k of its own top-k mass

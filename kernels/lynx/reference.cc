@@ -100,8 +100,8 @@ void route_voter(ExpertPlan& plan, const Workspace& w, std::uint32_t r, const Ro
   const auto chosen = std::span(plan.experts).subspan(first, slots);
   const std::uint32_t kept = rule.denied > 0 ? deny(s.row(r), s.top_of(r), rule.denied - 1, chosen)
                                              : refill(s.row(r), s.top_of(r), w.active, s.active, chosen);
-  const std::uint32_t retained =
-      weigh(s.shape, s.row(r), s.top_of(r), chosen, kept, std::span(plan.weights).subspan(first, slots));
+  const std::uint32_t retained = weigh(s.shape, s.policy.weights, s.row(r), s.top_of(r), chosen, kept,
+                                       std::span(plan.weights).subspan(first, slots));
   plan.row_kept[r] = kept;
   plan.row_mass_q24[r] = retained;
   plan.stats.remapped += slots - kept;

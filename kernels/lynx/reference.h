@@ -8,8 +8,9 @@
 //  derive().
 //  - Probabilities (the fill, share, xshare, weights, retained mass) are Q31 integers, see fixed_point.h;
 //  sums over rows
-//    or experts are integer sums. A weight is mass / sum of the chosen masses, both converted to f32, divided
-//    in f32; without norm_topk_prob that is multiplied by (top-k sum / sum of all), again f32.
+//    or experts are integer sums. A weight is mass / sum of the masses of the exact top-k (of the chosen
+//    ones, under WeightRule::kRenormalised), both converted to f32, divided in f32; without norm_topk_prob
+//    that is multiplied by (top-k sum / sum of all), again f32.
 #pragma once
 
 #include <span>

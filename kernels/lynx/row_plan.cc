@@ -67,20 +67,23 @@ std::uint32_t deny(std::span<const float> row, std::span<const std::uint32_t> to
   return kept;
 }
 
-std::uint32_t weigh(const RouterShape& shape, std::span<const float> row, std::span<const std::uint32_t> top,
-                    std::span<const std::uint32_t> chosen, std::uint32_t kept, std::span<float> weights) {
+std::uint32_t weigh(const RouterShape& shape, WeightRule rule, std::span<const float> row,
+                    std::span<const std::uint32_t> top, std::span<const std::uint32_t> chosen,
+                    std::uint32_t kept, std::span<float> weights) {
   const float max = row[top[0]];
   const std::uint64_t top_sum = sum_of_masses(shape, row, max, top);
-  const std::uint64_t chosen_sum = sum_of_masses(shape, row, max, chosen);
   const std::uint64_t kept_sum = sum_of_masses(shape, row, max, chosen.first(kept));
+  const std::uint64_t whole =
+      rule == WeightRule::kRenormalised ? sum_of_masses(shape, row, max, chosen) : top_sum;
   const float target = shape.norm_topk_prob
                            ? 1.0F
                            : static_cast<float>(top_sum) / static_cast<float>(row_mass(shape, row, max));
   for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const bool weighs = i < kept || rule != WeightRule::kKept;
+    const std::uint32_t mass = weighs ? expert_mass(shape.kind, row[chosen[i]], max) : 0;
     // All sigmoids of a row can vanish; the proportions are then lost, the sum is not.
-    const float part = chosen_sum == 0 ? 1.0F / static_cast<float>(chosen.size())
-                                       : static_cast<float>(expert_mass(shape.kind, row[chosen[i]], max)) /
-                                             static_cast<float>(chosen_sum);
+    const float part = whole == 0 ? 1.0F / static_cast<float>(chosen.size())
+                                  : static_cast<float>(mass) / static_cast<float>(whole);
     weights[i] = part * target;
   }
   return top_sum == 0 ? 1U << 24 : static_cast<std::uint32_t>((kept_sum << 24) / top_sum);

@@ -32,10 +32,10 @@ std::uint32_t refill(std::span<const float> row, std::span<const std::uint32_t> 
 std::uint32_t deny(std::span<const float> row, std::span<const std::uint32_t> top, std::uint32_t rank,
                    std::span<std::uint32_t> out);
 
-// The weights of a row's chosen experts, to the contract of the model: they sum to 1 (norm_topk_prob) or to
-// what the exact top-k summed to, in the proportions of the original probabilities. Returns the share of the
-// exact top-k's probability that the first `kept` experts hold, in units of 2^-24.
-std::uint32_t weigh(const RouterShape& shape, std::span<const float> row, std::span<const std::uint32_t> top,
-                    std::span<const std::uint32_t> chosen, std::uint32_t kept, std::span<float> weights);
+// The weights of a row's chosen experts, of which the first `kept` are of its exact top-k. Returns the share
+// of the exact top-k's probability that those hold, in units of 2^-24.
+std::uint32_t weigh(const RouterShape& shape, WeightRule rule, std::span<const float> row,
+                    std::span<const std::uint32_t> top, std::span<const std::uint32_t> chosen,
+                    std::uint32_t kept, std::span<float> weights);
 
 }  // namespace lynx

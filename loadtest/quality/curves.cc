@@ -60,7 +60,7 @@ struct Point {  // of one seed
 };
 
 Point point_of(const PolicySetting& setting, const RunOutcome& run) {
-  Point p{.policy = std::string(to_string(setting.policy.kind)), .is_default = setting.is_default};
+  Point p{.policy = setting.name, .is_default = setting.is_default};
   p.experts = std::accumulate(run.activated.begin(), run.activated.end(), 0.0) /
               static_cast<double>(run.activated.size());
   p.worst_request = 1;
@@ -97,7 +97,7 @@ T& find_or_add(std::vector<T>& list, const Match& match, T fresh) {
 
 Cell& cell_of(Results& results, const PolicySetting& s, std::uint32_t batch, const std::string& mix) {
   Cell fresh;
-  fresh.policy = to_string(s.policy.kind);
+  fresh.policy = s.name;
   fresh.label = s.label;
   fresh.mix = mix;
   fresh.is_default = s.is_default;
@@ -107,28 +107,39 @@ Cell& cell_of(Results& results, const PolicySetting& s, std::uint32_t batch, con
       fresh);
 }
 
-void compare_at_equal_loss(const std::vector<Point>& points, std::uint32_t batch, Results& results) {
-  const auto lynx = std::find_if(points.begin(), points.end(),
-                                 [](const Point& p) { return p.policy == "lynx" && p.is_default; });
-  if (lynx == points.end() || lynx->loss <= 0) return;
-  std::vector<std::string> seen;
+std::vector<Point> curve_of(const std::vector<Point>& points, const std::string& policy) {
+  std::vector<Point> curve;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(curve),
+               [&](const Point& p) { return p.policy == policy; });
+  return curve;
+}
+
+void compare_at_loss_of(const Point& reference, const std::vector<Point>& points, std::uint32_t batch,
+                        Results& results) {
+  if (reference.loss <= 0) return;
   for (const Point& p : points) {
-    if (p.policy == "lynx" || std::find(seen.begin(), seen.end(), p.policy) != seen.end()) continue;
-    seen.push_back(p.policy);
-    std::vector<Point> curve;
-    std::copy_if(points.begin(), points.end(), std::back_inserter(curve),
-                 [&](const Point& q) { return q.policy == p.policy; });
-    const auto there = at_loss(std::move(curve), lynx->loss);
+    if (!p.is_default || p.policy == reference.policy) continue;  // one point of each curve
+    const auto there = at_loss(curve_of(points, p.policy), reference.loss);
     if (!there) continue;
     EqualLoss fresh;
     fresh.policy = p.policy;
+    fresh.reference = reference.policy;
     fresh.batch = batch;
     EqualLoss& e = find_or_add(
-        results.equal_loss, [&](const EqualLoss& x) { return x.policy == p.policy && x.batch == batch; },
+        results.equal_loss,
+        [&](const EqualLoss& x) {
+          return x.policy == p.policy && x.reference == reference.policy && x.batch == batch;
+        },
         fresh);
-    e.experts_change.add(there->experts / lynx->experts - 1);
-    e.worst_request_change.add(there->worst_request - lynx->worst_request);
+    e.experts_change.add(there->experts / reference.experts - 1);
+    e.worst_request_change.add(there->worst_request - reference.worst_request);
   }
+}
+
+void compare_at_equal_loss(const std::vector<Point>& points, std::uint32_t batch, Results& results) {
+  for (const char* name : {"lynx", "lynx/renormalised"})
+    for (const Point& p : points)
+      if (p.policy == name && p.is_default) compare_at_loss_of(p, points, batch, results);
 }
 
 bool fits(std::uint32_t batch, std::size_t documents) { return batch <= documents; }

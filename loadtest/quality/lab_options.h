@@ -14,8 +14,18 @@ namespace lynx {
 struct LabOptions {
   std::string model = "deploy/model", device = "cpu", text = "own", out = "build/lab";
   std::string data = "loadtest/quality/data";  // folder of topics.json and tasks.jsonl
-  std::vector<std::string> policies{"lynx",   "energy", "share",         "oea",
-                                    "xshare", "sweep",  "top_k_reduced", "off"};
+  std::vector<std::string> policies{"lynx",
+                                    "energy",
+                                    "share",
+                                    "oea",
+                                    "xshare",
+                                    "sweep",
+                                    "top_k_reduced",
+                                    "off",
+                                    "lynx/kept",
+                                    "energy/kept",
+                                    "lynx/renormalised",
+                                    "energy/renormalised"};
   std::vector<std::uint32_t> batches{2, 4, 8, 16, 32, 64};
   std::vector<std::string> parts{"curves", "sensitivity", "affinity", "tasks", "long"};
   std::uint32_t seeds = 3, documents = 64, prefix = 128, length = 256;

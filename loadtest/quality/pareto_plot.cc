@@ -11,9 +11,9 @@
 namespace lynx {
 namespace {
 
-constexpr double kWidth = 560, kHeight = 400, kLeft = 70, kRight = 130, kTop = 36, kBottom = 48;
-constexpr std::array kColours{"#1f6feb", "#d1242f", "#1a7f37", "#9a6700",
-                              "#8250df", "#bf3989", "#57606a", "#0a7ea4"};
+constexpr double kWidth = 590, kHeight = 400, kLeft = 70, kRight = 160, kTop = 36, kBottom = 48;
+constexpr std::array kColours{"#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#bf3989",
+                              "#57606a", "#0a7ea4", "#8c959f", "#e16f24", "#5a32a3", "#116329"};
 
 std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string text(const char* format, ...) {

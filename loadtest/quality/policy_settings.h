@@ -11,11 +11,13 @@ namespace lynx {
 
 struct PolicySetting {
   RoutePolicy policy;
+  std::string name;   // of the curve: "lynx", or "lynx/kept" with another rule of weights than the default
   std::string label;  // "lynx W=0.83"
   bool is_default = false;
 };
 
-// Throws std::runtime_error naming the policy. With one setting only: the default.
+// policy: a kind, or KIND/WEIGHTS. Throws std::runtime_error naming the policy. With one setting only: the
+// default.
 std::vector<PolicySetting> settings_of(const std::string& policy, const RouterShape& shape,
                                        bool default_only);
 

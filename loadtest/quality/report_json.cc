@@ -130,6 +130,7 @@ std::string to_json(const Results& r) {
   out["at_the_loss_of_lynx"] = Json::array();
   for (const EqualLoss& e : r.equal_loss)
     out["at_the_loss_of_lynx"].push_back({{"policy", e.policy},
+                                          {"reference", e.reference},
                                           {"batch", e.batch},
                                           {"experts_change", json_of(e.experts_change)},
                                           {"mass_worst_request_change", json_of(e.worst_request_change)}});

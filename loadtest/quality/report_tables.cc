@@ -53,10 +53,10 @@ ReportTable equal_loss_table(const Results& r) {
   ReportTable t{
       .title = "At the loss of lynx",
       .note = "Interpolated between the settings of each policy, in mixed batches; errors over seeds.",
-      .head = {"B", "policy", "experts against lynx, %", "mass of the worst request, points"},
+      .head = {"B", "policy", "at the loss of", "experts against it, %", "mass of the worst request, points"},
       .rows = {}};
   for (const EqualLoss& e : r.equal_loss)
-    t.rows.push_back({std::to_string(e.batch), e.policy, show(e.experts_change, 1, 100),
+    t.rows.push_back({std::to_string(e.batch), e.policy, e.reference, show(e.experts_change, 1, 100),
                       show(e.worst_request_change, 1, 100)});
   return t;
 }

@@ -27,9 +27,9 @@ struct Cell {
 
 // Experts that a policy needs at the loss of lynx, from its curve of settings; per seed.
 struct EqualLoss {
-  std::string policy;
+  std::string policy, reference;  // reference: lynx at its default, by the name of its curve
   std::uint32_t batch = 0;
-  Estimate experts_change;        // against lynx's, -0.1 = a tenth fewer
+  Estimate experts_change;        // against the reference's, -0.1 = a tenth fewer
   Estimate worst_request_change;  // of the worst request's mass, at that point
 };
 

@@ -54,7 +54,7 @@ PhaseLoss& phase_of(Results& results, const std::string& policy, const std::stri
 // prefix and all of the measured ones.
 void measure_phases(ExactRun& exact, const LockstepPlan& base, const PolicySetting& setting, Results& results,
                     Progress& progress) {
-  const std::string name(to_string(setting.policy.kind));
+  const std::string& name = setting.name;
   progress.begin(setting.label + " in decode alone, in prefill alone");
   LockstepPlan decode = base;
   decode.policy = setting.policy;

@@ -15,6 +15,9 @@ void DecodeConfig::describe(ConfigFields& f) {
   f.section("lynx");
   f.field("policy", &policy,
           "of expert routing: lynx, energy or off; to compare: share, oea, xshare, top_k_reduced");
+  f.field("weights", &weights,
+          "of the experts that a token gets: own, what each would weigh alone; kept, what takes another's "
+          "place weighs nothing; or renormalised");
   f.field("window", &window, "lynx: W in nats; 0 = half of ln(experts / top-k)");
   f.field("bins", &bins, "lynx: beta; 0 = 1 + ceil(log2(experts / top-k))");
   f.field("share", &share, "share: c, an expert stays if some row gives it c/k of its own mass");
@@ -34,6 +37,8 @@ void DecodeConfig::validate() const {
   const auto kind = parse_policy_kind(policy);
   check_field(kind.ok() && !is_of_the_laboratory(*kind), "lynx.policy",
               "'" + policy + "' is not one of lynx, energy, off, share, oea, xshare, top_k_reduced");
+  check_field(parse_weight_rule(weights).ok(), "lynx.weights",
+              "'" + weights + "' is not one of own, kept, renormalised");
   check_field(window >= 0 && window <= 100, "lynx.window", "must be from 0 to 100");
   check_field(keep > 0, "lynx.keep", "must be above 0");
   // What the routing itself demands; of the shape, which is the model's and checked with it, any will do.
@@ -45,6 +50,7 @@ void DecodeConfig::validate() const {
 RoutePolicy DecodeConfig::route_policy() const {
   RoutePolicy out;
   out.kind = *parse_policy_kind(policy);
+  out.weights = *parse_weight_rule(weights);
   out.window = static_cast<float>(window);
   out.bins = bins;
   out.share = static_cast<float>(share);

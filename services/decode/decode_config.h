@@ -21,6 +21,7 @@ struct DecodeConfig {
   std::chrono::milliseconds lease_timeout{30'000};
 
   std::string policy = "lynx";
+  std::string weights{to_string(RoutePolicy{}.weights)};
   double window = 0;
   std::uint32_t bins = 0;
   double share = as_written(RoutePolicy{}.share);

@@ -17,8 +17,9 @@ inline const std::vector<PolicyKind> kDevicePolicies{
 
 inline std::string describe(const RoutingCase& c) {
   return std::string(to_string(c.policy.kind)) + " N=" + std::to_string(c.shape.experts) +
-         " k=" + std::to_string(c.shape.top_k) + " B=" + std::to_string(c.rows()) +
-         (c.shape.norm_topk_prob ? " norm" : "") + (c.shape.kind == RouterKind::kSigmoid ? " sigmoid" : "");
+         " k=" + std::to_string(c.shape.top_k) + " B=" + std::to_string(c.rows()) + " " +
+         std::string(to_string(c.policy.weights)) + (c.shape.norm_topk_prob ? " norm" : "") +
+         (c.shape.kind == RouterKind::kSigmoid ? " sigmoid" : "");
 }
 
 inline void expect_same(const RoutingCase& c, const RoutedBatch& batch) {

@@ -40,7 +40,9 @@ TEST_F(CudaRoute, EveryPolicyShapeAndBatchSize) {
           RouterShape shape = base;
           shape.norm_topk_prob = norm;
           shape.kind = seed % 4 == 0 ? RouterKind::kSigmoid : RouterKind::kSoftmax;
-          ASSERT_NO_FATAL_FAILURE(check(random_case(seed++, rows, shape, kind)));
+          RoutingCase c = random_case(seed, rows, shape, kind);
+          c.policy.weights = some_weight_rule(seed++);
+          ASSERT_NO_FATAL_FAILURE(check(c));
         }
 }
 

@@ -52,6 +52,7 @@ class Draw {
 
   RoutePolicy policy(const RouterShape& shape) {
     RoutePolicy policy{.kind = kDevicePolicies[below(static_cast<std::uint32_t>(kDevicePolicies.size()))]};
+    policy.weights = some_weight_rule(below(3));
     policy.window = of({0, 0.01F, 0.2F, 1, 4});
     policy.share = of({0.1F, 0.8F, 2, 8});
     policy.keep = within(1, shape.top_k);

@@ -34,6 +34,7 @@ TEST_P(EveryPlan, GivesEveryRowItsExpertsAndWeights) {
   for (const RouterShape& shape : kShapes)
     for (const std::uint32_t rows : {1, 2, 5, 16, 64}) {
       auto c = random_case(++seed, rows, shape, GetParam());
+      c.policy.weights = some_weight_rule(seed);
       const auto plan = c.plan();
       for (std::uint32_t r = 0; r < rows; ++r) expect_row_is_sound(c, plan, r, slots_of(c));
       expect_transpose_agrees(plan);
@@ -182,6 +183,7 @@ TEST_P(EveryPlan, InfinitiesAndTiesAreOrdinary) {
     for (const bool norm : {true, false}) {
       auto c =
           random_case(23, 3, {.experts = 16, .top_k = 4, .norm_topk_prob = norm, .kind = kind}, GetParam());
+      c.policy.weights = WeightRule::kRenormalised;
       std::ranges::fill(c.row(0), -kInf);
       c.row(1)[5] = c.row(1)[3] = kInf;
       c.add_row(std::vector<float>(16, 2.5F));

@@ -98,6 +98,16 @@ TEST(PolicySettingsOf, DefaultComesFirstAndEveryPolicyHasSome) {
   EXPECT_THROW(settings_of("best", {.experts = 8, .top_k = 2}, false), std::runtime_error);
 }
 
+TEST(PolicySettingsOf, ARuleOfWeightsMakesACurveOfItsOwn) {
+  const RouterShape shape{.experts = 64, .top_k = 8};
+  const auto kept = settings_of("energy/kept", shape, false);
+  EXPECT_EQ(kept[0].name, "energy/kept");
+  EXPECT_EQ(kept[0].label, "energy/kept x1.0");
+  for (const PolicySetting& s : kept) EXPECT_EQ(s.policy.weights, WeightRule::kKept);
+  EXPECT_EQ(settings_of("energy", shape, true)[0].policy.weights, RoutePolicy{}.weights);
+  EXPECT_THROW(settings_of("energy/all", shape, true), std::runtime_error);
+}
+
 TEST(LabReport, SaysTheSameInThreeForms) {
   Results r;
   r.model = "a <model>";

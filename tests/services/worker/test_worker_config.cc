@@ -60,6 +60,7 @@ TEST(WorkerConfig, NamesTheFieldThatIsWrong) {
               "lynx.policy: '" + std::string(policy) +
                   "' is not one of lynx, energy, off, share, oea, xshare, top_k_reduced");
   EXPECT_TRUE(field_error([](auto& c) { c.window = -1; }).starts_with("lynx.window"));
+  EXPECT_TRUE(field_error([](auto& c) { c.weights = "all"; }).starts_with("lynx.weights: 'all'"));
 }
 
 // Past these limits the routing of the first step would end the process.
