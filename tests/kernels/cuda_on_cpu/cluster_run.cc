@@ -1,6 +1,7 @@
 #include "tests/kernels/cuda_on_cpu/cluster_run.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace {
 constexpr std::byte kNeverWritten{0xCD};
 constexpr std::byte kOfABlockThatEnded{0xEE};
 constexpr std::size_t kBeyond = 1024;  // bytes behind a block's shared memory that must stay as they are
+
+Stacks stacks;
 
 }  // namespace
 
@@ -35,19 +38,25 @@ ClusterRun::ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t
   for (unsigned i = 0; i < lanes_.size(); ++i) {
     lanes_[i].block = i / launch.threads;
     lanes_[i].thread = i % launch.threads;
-    lanes_[i].fiber = boost::context::fiber(std::allocator_arg, StackAllocator(), [this](auto&& scheduler) {
-      scheduler_ = std::move(scheduler);
-      try {
-        kernel_();
-      } catch (const boost::context::detail::forced_unwind&) {
-        throw;  // the run is given up
-      } catch (...) {
-        fault_ = std::current_exception();
-      }
-      end_lane();
-      return std::move(scheduler_);
-    });
+    lanes_[i].fiber =
+        boost::context::fiber(std::allocator_arg, stacks.at(i), Stacks::Keep(), [this](auto&& scheduler) {
+          scheduler_ = std::move(scheduler);
+          try {
+            kernel_();
+          } catch (...) {
+            fault_ = std::current_exception();
+          }
+          end_lane();
+          return std::move(scheduler_);
+        });
   }
+}
+
+// Of a run that is given up, lanes are not unwound: they may be where nothing must be thrown. What they hold
+// is lost, their stacks are not.
+ClusterRun::~ClusterRun() {
+  for (Lane& lane : lanes_)
+    if (!lane.ended) static_cast<void>(new boost::context::fiber(std::move(lane.fiber)));
 }
 
 void ClusterRun::run() {
@@ -70,6 +79,9 @@ void ClusterRun::draw_schedule() {
   patience_ = 1U << random_() % 12;
   by_block_ = random_() % 2 == 0;
   mail_delay_ = 1U << random_() % 12;
+  constexpr std::array<unsigned, 4> kAccesses{0, 20, 200, 2000};
+  accesses_ = kAccesses[random_() % kAccesses.size()];
+  draw_accesses();
   for (unsigned b = 0; b < launch_.cluster; ++b) block_priority_.push_back(random_() & 0xFFFFU);
   for (unsigned w = 0; w < warps_.size(); ++w) warps_[w].priority = draw_priority(w);
 }
@@ -169,6 +181,13 @@ void ClusterRun::explain_deadlock() const {
 Block& ClusterRun::block(unsigned rank) {
   if (rank >= launch_.cluster) fail("no such block in the cluster");
   return blocks_[rank];
+}
+
+void ClusterRun::draw_accesses() { accesses_left = accesses_ == 0 ? ~0U : 1 + random_() % accesses_; }
+
+void ClusterRun::interrupt_access() {
+  draw_accesses();
+  if (lane_ != nullptr) give_way();
 }
 
 void ClusterRun::give_way() { scheduler_ = std::move(scheduler_).resume(); }

@@ -60,6 +60,9 @@ class ClusterRun {
  public:
   ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t seed,
              const std::function<void()>& kernel);
+  ~ClusterRun();
+  ClusterRun(const ClusterRun&) = delete;
+  ClusterRun& operator=(const ClusterRun&) = delete;
   void run();
 
   // By the running lane.
@@ -68,6 +71,7 @@ class ClusterRun {
   Warp& warp() { return warps_[lane_->block * warps_of_block_ + lane_->thread / kWarp]; }
   Block& block(unsigned rank);
   void give_way();
+  void interrupt_access();
   void block_barrier();
   void cluster_arrive();
   void cluster_wait();
@@ -85,6 +89,7 @@ class ClusterRun {
   };
 
   void draw_schedule();
+  void draw_accesses();
   std::uint32_t draw_priority(unsigned warp);
   Warp* next_warp();
   bool can_run(const Lane& lane) const {
@@ -108,6 +113,7 @@ class ClusterRun {
   unsigned patience_ = 1;    // turns until some priority changes, on average
   bool by_block_ = false;    // a block's warps have much the same priority
   unsigned mail_delay_ = 1;  // turns at most
+  unsigned accesses_ = 0;    // to memory from one that is interrupted to the next, at most; 0: none is
   std::vector<std::uint32_t> block_priority_;
   std::vector<Block> blocks_;
   std::vector<Warp> warps_;

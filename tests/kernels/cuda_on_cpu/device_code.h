@@ -119,15 +119,16 @@ inline unsigned __reduce_min_sync(unsigned, unsigned value) {
   return lynx::on_cpu::reduce("reduce_min", value, ~0U, [](unsigned a, unsigned b) { return min(a, b); });
 }
 
+// Not to be interrupted within.
 template <typename T, typename U>
-T atomicAdd(T* to, U value) {
+__attribute__((no_sanitize("thread"), noinline)) T atomicAdd(T* to, U value) {
   lynx::on_cpu::give_way();
   const T before = *to;
   *to += value;
   return before;
 }
 template <typename T, typename U>
-T atomicOr(T* to, U value) {
+__attribute__((no_sanitize("thread"), noinline)) T atomicOr(T* to, U value) {
   lynx::on_cpu::give_way();
   const T before = *to;
   *to |= value;

@@ -14,6 +14,7 @@ std::uint32_t next_seed = 1;
 
 }  // namespace
 
+std::uint32_t accesses_left = ~0U;
 Index thread_index, block_index, block_threads, grid_blocks;
 
 void seed_schedules(std::uint32_t seed) { next_seed = seed; }
@@ -57,6 +58,10 @@ std::span<const std::uint64_t, 32> meet(const char* collective, std::uint64_t va
 }
 
 void give_way() { running->give_way(); }
+void interrupt_access() {
+  accesses_left = ~0U;
+  if (running != nullptr) running->interrupt_access();
+}
 
 void wait_while(const std::uint32_t& word, std::uint32_t value) {
   if (word != value) return;

@@ -1,11 +1,12 @@
 // Runs CUDA kernels on the CPU, so that their plain C++ is tested where there is no GPU.
 //
 // Every thread of a cluster is a fiber. It runs until it waits (at a barrier, in a collective of its warp,
-// for mail) or comes to an atomic; then the schedule, drawn anew for each launch, says which warp is next. It
-// lets warps and blocks hurry ahead and lag behind as far as barriers allow (priorities that change at random
-// times: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
-// 2010); the lanes of a warp take their turns in any order. So what two threads do with no barrier in between
-// happens now in one order, now in the other.
+// for mail), comes to an atomic, or is interrupted at some access to memory (interruptions.cc); then the
+// schedule, drawn anew for each launch, says which warp is next. It lets warps and blocks hurry ahead and lag
+// behind as far as barriers allow (priorities that change at random times: Burckhardt et al., "A Randomized
+// Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); the lanes of a warp take their
+// turns in any order. So what two threads do with no barrier in between happens now in one order, now in the
+// other.
 //
 // Models: warps and the collectives of all their lanes, block and cluster barriers, dynamic shared memory (it
 // starts poisoned) and that of the cluster's other blocks, words sent to other blocks (cluster.cuh's Inbox;
@@ -13,10 +14,10 @@
 // wait for ever, lanes that meet in different collectives, an access to another block before the cluster has
 // met or after that block has ended.
 //
-// Does not model: a memory order weaker than "seen at once" (fences cannot be missed here); threads
-// interrupted anywhere else (a plain += of many threads, where an atomic belongs, looks right); collectives
-// of some lanes; launches that overlap; blocks of a grid that wait for one another (a cluster runs after the
-// other); limits and banks of memory; time; PTX, copy engines, tensor cores.
+// Does not model: a memory order weaker than "seen at once" (fences cannot be missed here); collectives of
+// some lanes, and that instructions may ask for lanes that have met (`.aligned`); launches that overlap;
+// blocks of a grid that wait for one another (a cluster runs after the other); limits and banks of memory;
+// time; PTX, copy engines, tensor cores.
 //
 // One launch at a time in a process.
 #pragma once
@@ -67,6 +68,9 @@ void send(unsigned block, std::function<void()> arrival);
 std::span<const std::uint64_t, 32> meet(const char* collective, std::uint64_t value);
 
 void give_way();
+// Before an access to memory: it counts down to the next one that is interrupted.
+extern std::uint32_t accesses_left;
+void interrupt_access();
 // Word is changed by some thread's arrival at a barrier, or by mail.
 void wait_while(const std::uint32_t& word, std::uint32_t value);
 [[noreturn]] void fail(const char* what);

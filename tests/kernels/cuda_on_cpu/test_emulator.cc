@@ -70,7 +70,7 @@ TEST(Emulator, OrdersOnlyWhatABarrierOrders) {
     unsigned first = 0, count = 0, seen = 0;
     run({.threads = kThreads, .shared_bytes = 4}, [&] {
       if (threadIdx.x == 0) first = count;
-      ++count;
+      atomicAdd(&count, 1U);
       __syncthreads();
       if (threadIdx.x == 0) seen = count;
     });
@@ -92,6 +92,22 @@ TEST(Emulator, AtomicsLoseNothing) {
     EXPECT_EQ(counters[0], kThreads);
     EXPECT_EQ(counters[1], ~0U);
   });
+}
+
+// This file, too, is compiled with interruptions.
+TEST(Emulator, APlainSumLosesWhatAnAtomicWouldNot) {
+  std::set<std::uint32_t> sums;
+  for (unsigned round = 0; round < kRounds; ++round)
+    run({.threads = kThreads, .shared_bytes = 4}, [&] {
+      auto& sum = shared<std::uint32_t>();
+      if (threadIdx.x == 0) sum = 0;
+      __syncthreads();
+      ++sum;
+      __syncthreads();
+      if (threadIdx.x == 0) sums.insert(sum);
+    });
+  EXPECT_EQ(*sums.rbegin(), kThreads) << "some schedules do not interrupt";
+  EXPECT_LT(*sums.begin(), kThreads);
 }
 
 TEST(Emulator, BlocksOfAClusterReadOneAnother) {
