@@ -58,7 +58,7 @@ class Draw {
     policy.window = of({0, 0.01F, 0.2F, 1, 4});
     policy.share = of({0.1F, 0.8F, 2, 8});
     policy.keep = within(1, shape.top_k);
-    policy.budget = one_in(2) ? 0 : within(1, shape.experts);
+    policy.budget = one_in(3) ? 0 : within(1, one_in(2) ? shape.experts : std::min(shape.experts, 3U));
     policy.energy = of({0.1F, 1, 8});
     return policy;
   }
