@@ -18,6 +18,10 @@ constexpr std::size_t kBeyond = 1024;  // bytes behind a block's shared memory t
 
 Stacks stacks;
 
+// Of a run that is given up, lanes are not unwound: they may be where nothing must be thrown. What they hold
+// is lost, their stacks are not.
+void forget(boost::context::fiber&& lane) { static_cast<void>(new boost::context::fiber(std::move(lane))); }
+
 }  // namespace
 
 ClusterRun::ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t seed,
@@ -38,25 +42,23 @@ ClusterRun::ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t
   for (unsigned i = 0; i < lanes_.size(); ++i) {
     lanes_[i].block = i / launch.threads;
     lanes_[i].thread = i % launch.threads;
-    lanes_[i].fiber =
-        boost::context::fiber(std::allocator_arg, stacks.at(i), Stacks::Keep(), [this](auto&& scheduler) {
-          scheduler_ = std::move(scheduler);
-          try {
-            kernel_();
-          } catch (...) {
-            fault_ = std::current_exception();
-          }
-          end_lane();
-          return std::move(scheduler_);
-        });
+    lanes_[i].fiber = boost::context::fiber(std::allocator_arg, stacks.at(i), Stacks::Keep(),
+                                            [this](boost::context::fiber&& scheduler) {
+                                              scheduler_ = std::move(scheduler);
+                                              try {
+                                                kernel_();
+                                              } catch (...) {
+                                                fault_ = std::current_exception();
+                                              }
+                                              end_lane();
+                                              return std::move(scheduler_);
+                                            });
   }
 }
 
-// Of a run that is given up, lanes are not unwound: they may be where nothing must be thrown. What they hold
-// is lost, their stacks are not.
 ClusterRun::~ClusterRun() {
   for (Lane& lane : lanes_)
-    if (!lane.ended) static_cast<void>(new boost::context::fiber(std::move(lane.fiber)));
+    if (!lane.ended) forget(std::move(lane.fiber));
 }
 
 void ClusterRun::run() {
