@@ -14,7 +14,8 @@ void LabOptions::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--data", data, "folder of topics.json and tasks.jsonl")->capture_default_str();
   app.add_option("--out", out, "folder for lab.json, lab.md and lab.html")->capture_default_str();
-  app.add_option("--policies", policies, "of routing, in the order of the report; POLICY/WEIGHTS: with another rule of lynx.weights")
+  app.add_option("--policies", policies,
+                 "of routing, in the order of the report; POLICY/WEIGHTS: with another rule of lynx.weights")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--batch", batches, "batch sizes")->delimiter(',')->capture_default_str();
