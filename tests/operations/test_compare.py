@@ -79,8 +79,10 @@ def said_by(path, process, words):
                                                  ("log", " in flight ", True)], ids=["start", "replay"])
 def test_together_leaves_no_process(tmp_path, send, code, log, words, written):
     with (tmp_path / "log").open("w") as out:
-        process = subprocess.Popen(["deploy/local/compare", "--together", "off", "lynx"], cwd=stack.ROOT, stdout=out,
-                                   stderr=out, env=environment_of(tmp_path / "out"), start_new_session=True)
+        # Whoever runs the tests in the background has Ctrl-C ignored, and a shell cannot take that back.
+        process = subprocess.Popen(["env", "--default-signal=INT", "deploy/local/compare", "--together", "off", "lynx"],
+                                   cwd=stack.ROOT, stdout=out, stderr=out, env=environment_of(tmp_path / "out"),
+                                   start_new_session=True)
     try:
         said_by(tmp_path / log, process, words)
         send(process.pid)
