@@ -26,13 +26,28 @@ __device__ inline void arrive_expecting(std::uint64_t& barrier, std::uint32_t by
                "r"(bytes)
                : "memory");
 }
-// Until the phase of that parity has completed.
+// Until the phase of that parity has completed: then what this block, or the copy engine for it, wrote before
+// is there.
 __device__ inline void wait(std::uint64_t& barrier, std::uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra complete;\n"
+      "bra again;\n"
+      "complete:\n"
+      "}\n" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+// The same for what other blocks of the cluster wrote.
+__device__ inline void wait_for_cluster(std::uint64_t& barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
       "@done bra complete;\n"
       "bra again;\n"
       "complete:\n"

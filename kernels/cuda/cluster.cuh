@@ -37,7 +37,7 @@ class Inbox {
     publish_barriers();
     arrive_expecting(arrived_, bytes);
   }
-  __device__ void await() { wait(arrived_, 0); }
+  __device__ void await() { wait_for_cluster(arrived_, 0); }
 
   // To the same place in the shared memory of another block (or this one).
   __device__ void send(float* to, unsigned block, float value) const {
