@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cuda/decode_portable_task.cuh"
+#include "kernels/cuda/decode_softmax.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::decode_portable {
@@ -101,9 +102,7 @@ __device__ void prefetch_tile(const Params& p, const Task& task, const std::uint
 // One warp's share of a task.
 template <unsigned kD>
 struct Worker {
-  float out[kD / 16][4] = {};
-  float max = -INFINITY;  // of head g
-  float sum = 0;          // this lane's share
+  HeadSums<kD> sums;
 
   // Of head g: keys 2q and 2q + 1, then keys 2q + 8 and 2q + 9.
   __device__ static void scores(float (&score)[2][4], const KeyTile<kD>& k,
@@ -119,45 +118,7 @@ struct Worker {
     }
   }
 
-  // Scores into weights; the state moves to the new maximum. keys: of this tile that count.
-  __device__ void soften(float (&score)[2][4], unsigned keys) {
-    const unsigned q = threadIdx.x % 4;
-    if (keys < kTileKeys) {
-#pragma unroll
-      for (unsigned i = 0; i < 4; ++i)
-        if (i / 2 * 8 + 2 * q + i % 2 >= keys) score[i / 2][i % 2] = -INFINITY;
-    }
-    float now = fmaxf(fmaxf(score[0][0], score[0][1]), fmaxf(score[1][0], score[1][1]));
-    now = fmaxf(now, __shfl_xor_sync(kAllLanes, now, 1));
-    now = fmaxf(max, fmaxf(now, __shfl_xor_sync(kAllLanes, now, 2)));
-    const float factor = rescale(max, now);
-    max = now;
-    sum *= factor;
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-      score[i / 2][i % 2] = exp2f(score[i / 2][i % 2] - now);
-      sum += score[i / 2][i % 2];
-    }
-    if (__all_sync(kAllLanes, factor == 1)) return;
-    const float of_head[2] = {__shfl_sync(kAllLanes, factor, 8 * q),
-                              __shfl_sync(kAllLanes, factor, 8 * q + 4)};
-#pragma unroll
-    for (auto& o : out) {
-      o[0] *= of_head[0];
-      o[1] *= of_head[1];
-      o[2] *= of_head[0];
-      o[3] *= of_head[1];
-    }
-  }
-
-  __device__ static std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
-    return __byte_perm(a, b, 0x5410);
-  }
-  __device__ static std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
-    return __byte_perm(a, b, 0x7632);
-  }
-
-  // Tile t of out: rows g and g + 8 are d = 64 (t / 4) + 8 g + 2 (t % 4), and the next d.
+  // Tile t of the sums: rows g and g + 8 are d = 64 (t / 4) + 8 g + 2 (t % 4), and the next d.
   __device__ void weigh(const float (&score)[2][4], const ValueTile<kD>& v) {
     const std::uint32_t p0 = pack_bf16(score[0][0], score[0][1]);
     const std::uint32_t p1 = pack_bf16(score[1][0], score[1][1]);
@@ -170,16 +131,17 @@ struct Worker {
       const uint4& k1 = v.of_key[1][b];
       const uint4& k8 = v.of_key[2][b];
       const uint4& k9 = v.of_key[3][b];
-      add(out[4 * b], k0.x, k1.x, k8.x, k9.x);
-      add(out[4 * b + 1], k0.y, k1.y, k8.y, k9.y);
-      add(out[4 * b + 2], k0.z, k1.z, k8.z, k9.z);
-      add(out[4 * b + 3], k0.w, k1.w, k8.w, k9.w);
+      add(sums.out[4 * b], k0.x, k1.x, k8.x, k9.x);
+      add(sums.out[4 * b + 1], k0.y, k1.y, k8.y, k9.y);
+      add(sums.out[4 * b + 2], k0.z, k1.z, k8.z, k9.z);
+      add(sums.out[4 * b + 3], k0.w, k1.w, k8.w, k9.w);
     }
   }
 
   __device__ void run(const Params& p, const Task& task, const std::uint32_t* offsets,
                       const uint4 (&queries)[kD / 16][kWarp]) {
     const std::byte* base = p.kv.base + task.kv_head * kD * 2;
+    sums.clear();
     for (unsigned first = first_key(); first < task.keys; first += kWarps * kTileKeys) {
       const unsigned last = task.keys - 1 - first;
       KeyTile<kD> k;
@@ -189,7 +151,7 @@ struct Worker {
       prefetch_tile<kD>(p, task, offsets, first + kWarps * kTileKeys);
       float score[2][4] = {};
       scores(score, k, queries);
-      soften(score, last + 1);
+      sums.soften(score, last + 1);
       weigh(score, v);
     }
   }
@@ -198,16 +160,16 @@ struct Worker {
     const unsigned warp = warp_index();
     const unsigned g = threadIdx.x % kWarp / 4;
     const unsigned q = threadIdx.x % 4;
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
-    if (q == 0) shared.of_warp[warp][g] = {max, sum};
+    sums.add_lanes();
+    if (q == 0) shared.of_warp[warp][g] = {sums.max, sums.sum};
 #pragma unroll
     for (unsigned h = 0; h < 2; ++h) {
       const unsigned head = 2 * q + h;
 #pragma unroll
       for (unsigned t = 0; t < kD / 16; ++t) {
         const unsigned d = t / 4 * 64 + 8 * g + 2 * (t % 4);
-        *reinterpret_cast<float2*>(&shared.out[warp][head][place(head, d)]) = {out[t][h], out[t][h + 2]};
+        *reinterpret_cast<float2*>(&shared.out[warp][head][place(head, d)]) = {sums.out[t][h],
+                                                                               sums.out[t][h + 2]};
       }
     }
   }

@@ -7,6 +7,7 @@
 // which lane takes which of two loads first is chosen such that banks are met once (K) or twice (V).
 #pragma once
 
+#include "kernels/cuda/decode_softmax.cuh"
 #include "kernels/cuda/decode_step_rows.cuh"
 
 namespace lynx::cuda::decode {
@@ -14,10 +15,7 @@ namespace lynx::cuda::decode {
 template <unsigned kD>
 struct Worker {
   uint2 queries[kD / 16];
-  // Tile t: rows g and g + 8 are d = g D / 8 + 2 t and the next; columns are heads 2q and 2q + 1.
-  float out[kD / 16][4];
-  float max;  // of head g
-  float sum;  // this lane's share
+  HeadSums<kD> sums;  // tile t: rows g and g + 8 are d = g D / 8 + 2 t and the next
   NewestToken<kD> newest;
 
   // new_row: the queries are not those of the task before.
@@ -25,10 +23,7 @@ struct Worker {
                         bool new_row) {
     if (task.first + task.keys == task.context) newest.load(p, task, kv_head);
     if (new_row) load_queries<kD>(queries, p, tables, task, kv_head);
-    max = -INFINITY;
-    sum = 0;
-#pragma unroll
-    for (auto& o : out) o[0] = o[1] = o[2] = o[3] = 0;
+    sums.clear();
   }
 
   // Two 16-byte loads, the second one first if `swap`.
@@ -64,49 +59,6 @@ struct Worker {
     for (unsigned i = 0; i < 4; ++i) score[i / 2][i % 2] += odd[i / 2][i % 2];
   }
 
-  // Scores into weights; the state moves to the new maximum. keys: of this tile that count.
-  __device__ void soften(float (&score)[2][4], unsigned keys) {
-    const unsigned q = threadIdx.x % 4;
-    if (keys < kTileKeys) {
-#pragma unroll
-      for (unsigned i = 0; i < 4; ++i)
-        if (i / 2 * 8 + 2 * q + i % 2 >= keys) score[i / 2][i % 2] = -INFINITY;
-    }
-    float now = fmaxf(fmaxf(score[0][0], score[0][1]), fmaxf(score[1][0], score[1][1]));
-    now = fmaxf(now, __shfl_xor_sync(kAllLanes, now, 1));
-    now = fmaxf(max, fmaxf(now, __shfl_xor_sync(kAllLanes, now, 2)));
-    const float factor = rescale(max, now);
-    max = now;
-    sum *= factor;
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-      score[i / 2][i % 2] = power_of_two(score[i / 2][i % 2] - now);
-      sum += score[i / 2][i % 2];
-    }
-    if (!__all_sync(kAllLanes, factor == 1)) scale_out(factor);
-  }
-
-  // factor: of head g.
-  __device__ void scale_out(float factor) {
-    const unsigned q = threadIdx.x % 4;
-    const float even = __shfl_sync(kAllLanes, factor, 8 * q);
-    const float odd = __shfl_sync(kAllLanes, factor, 8 * q + 4);
-#pragma unroll
-    for (auto& o : out) {
-      o[0] *= even;
-      o[1] *= odd;
-      o[2] *= even;
-      o[3] *= odd;
-    }
-  }
-
-  __device__ static std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
-    return __byte_perm(a, b, 0x5410);
-  }
-  __device__ static std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
-    return __byte_perm(a, b, 0x7632);
-  }
-
   // Values of keys 2q, 2q + 1, 2q + 8 and 2q + 9; pairs of keys in one register are a byte permutation away.
   __device__ void weigh(const float (&score)[2][4], const std::byte* v_rows, unsigned row_bytes) {
     constexpr unsigned kVectors = kD / 64;  // of a key and lane
@@ -128,10 +80,10 @@ struct Worker {
     };
 #pragma unroll
     for (unsigned b = 0; b < kVectors; ++b) {
-      add(out[4 * b], v[0][b].x, v[1][b].x, v[2][b].x, v[3][b].x);
-      add(out[4 * b + 1], v[0][b].y, v[1][b].y, v[2][b].y, v[3][b].y);
-      add(out[4 * b + 2], v[0][b].z, v[1][b].z, v[2][b].z, v[3][b].z);
-      add(out[4 * b + 3], v[0][b].w, v[1][b].w, v[2][b].w, v[3][b].w);
+      add(sums.out[4 * b], v[0][b].x, v[1][b].x, v[2][b].x, v[3][b].x);
+      add(sums.out[4 * b + 1], v[0][b].y, v[1][b].y, v[2][b].y, v[3][b].y);
+      add(sums.out[4 * b + 2], v[0][b].z, v[1][b].z, v[2][b].z, v[3][b].z);
+      add(sums.out[4 * b + 3], v[0][b].w, v[1][b].w, v[2][b].w, v[3][b].w);
     }
   }
 
@@ -156,22 +108,21 @@ struct Worker {
     }
     float score[2][4] = {};
     scores(score, k_rows, p.row_bytes);
-    soften(score, keys);
+    sums.soften(score, keys);
     weigh(score, v_rows, p.row_bytes);
   }
 
   // The part's results, for merge_rows.
   __device__ void publish(const Params& p, const Task& task, unsigned kv_head) {
     const unsigned lane = threadIdx.x % kWarp;
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    sums.add_lanes();
     const std::size_t unit = (std::size_t{task.row} * p.kv.kv_heads + kv_head) * p.groups + task.group;
     const std::size_t slot = unit * p.parts + task.part;
-    if (lane % 4 == 0) p.work.softmax[slot * kHeads + lane / 4] = {max, sum};
+    if (lane % 4 == 0) p.work.softmax[slot * kHeads + lane / 4] = {sums.max, sums.sum};
     uint2* to = p.work.out + slot * (kD / 16) * kWarp + lane;
 #pragma unroll
     for (unsigned t = 0; t < kD / 16; ++t)
-      to[t * kWarp] = {pack_bf16(out[t][0], out[t][1]), pack_bf16(out[t][2], out[t][3])};
+      to[t * kWarp] = {pack_bf16(sums.out[t][0], sums.out[t][1]), pack_bf16(sums.out[t][2], sums.out[t][3])};
   }
 };
 
