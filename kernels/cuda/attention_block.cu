@@ -27,6 +27,7 @@ struct Params {
   std::size_t qkv_stride;
   decode::Params attention;
   std::uint32_t* meetings;
+  LongWaitNote* long_wait;
   std::uint64_t* timeline;
   unsigned stages, x_bytes;  // of shared memory, the ring's and the rows'; sums follow
 };
@@ -42,7 +43,7 @@ __device__ void stream(const Params& p, const Ring& ring) {
 
 template <unsigned kRowTiles, unsigned kD>
 __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, uint4* x, float* sums) {
-  GridMeetings grid(p.meetings, kAttentionBlockMeetings);
+  GridMeetings grid(p.meetings, kAttentionBlockMeetings, p.long_wait);
   std::uint64_t* const record = record_of_block<BlockMark>(p.timeline, threadIdx.x == 0);
   const auto mark = [record](BlockMark at) {
     if (record != nullptr) record[static_cast<unsigned>(at)] = global_nanoseconds();
@@ -157,6 +158,7 @@ void attention_block(const AttentionBlockArgs& a, cudaStream_t stream) {
                          .qkv_stride = a.qkv_rows.stride,
                          .attention = decode::make_params(a.attention),
                          .meetings = a.meetings,
+                         .long_wait = a.long_wait,
                          .timeline = a.timeline,
                          .stages = plan.stages,
                          .x_bytes = plan.x_bytes};

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/long_wait.h"
 #include "kernels/cuda/timeline.h"
 
 namespace lynx::cuda {
@@ -27,6 +28,7 @@ struct AttentionBlockArgs {
   DecodeAttentionArgs attention;       // of columns of qkv_rows, into bf16: room for the rows that O takes
   // [kAttentionBlockMeetings] device, zeroed once; launches of one stream share it.
   std::uint32_t* meetings = nullptr;
+  LongWaitNote* long_wait = nullptr;  // in pinned host memory, or null
   std::uint64_t* timeline = nullptr;  // [blocks, kBlockMarks] on the device, or null
 };
 inline constexpr std::uint32_t kAttentionBlockMeetings = 3;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/bulk_copy.cuh"
+#include "kernels/cuda/long_wait.h"
 #include "kernels/cuda/warp.cuh"
 
 namespace lynx::cuda {
@@ -73,7 +74,9 @@ class Sender {
 // first launch, and each launch leaves them so, but for the last, which the next launch clears.
 class GridMeetings {
  public:
-  __device__ GridMeetings(std::uint32_t* counters, unsigned count) : counters_(counters), count_(count) {}
+  // note: see long_wait.h.
+  __device__ GridMeetings(std::uint32_t* counters, unsigned count, LongWaitNote* note)
+      : counters_(counters), count_(count), note_(note) {}
 
   // After grid_dependency_wait(), before the first meeting; one thread of the grid.
   __device__ void begin() const { counters_[count_ - 1] = 0; }
@@ -85,8 +88,7 @@ class GridMeetings {
     if (threadIdx.x == 0) {
       std::uint32_t* counter = counters_ + next_;
       asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-      while (load_acquire(counter) < gridDim.x) {
-      }
+      wait_for_blocks([&] { return load_acquire(counter) >= gridDim.x; }, note_, LongWait::kMeeting);
       // Everybody is past the meeting before this one.
       if (blockIdx.x == 0 && next_ > 0) counters_[next_ - 1] = 0;
     }
@@ -97,6 +99,7 @@ class GridMeetings {
  private:
   std::uint32_t* counters_;
   unsigned count_;
+  LongWaitNote* note_;
   unsigned next_ = 0;
 };
 

@@ -44,7 +44,12 @@ DevicePlan CudaPlans::layer(std::uint32_t index, std::uint32_t rows) const {
 }
 
 CudaBackend::CudaBackend(bool repeat_steps)
-    : gpu_(open_gpu()), repeat_steps_(repeat_steps), stream_(make_stream()) {}
+    : gpu_(open_gpu()),
+      repeat_steps_(repeat_steps),
+      stream_(make_stream()),
+      long_wait_(sizeof(LongWaitNote)) {
+  *long_wait() = 0;
+}
 
 CudaBackend::~CudaBackend() { static_cast<void>(cudaStreamSynchronize(stream_.get())); }
 
@@ -206,6 +211,9 @@ void CudaBackend::collect(StepResult& result, const RoutingPlans& plans) {
     enqueue_results(device_plans);
     if (step_.kv_ready) traffic_.finish_exports(step_.kv_ready);
     check(cudaStreamSynchronize(stream_.get()), "a step");
+  } catch (const DeviceLost& e) {
+    abandon_step();
+    throw DeviceLost(e.what() + describe(*long_wait()));
   } catch (...) {
     abandon_step();
     throw;

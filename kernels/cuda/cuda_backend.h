@@ -16,6 +16,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/long_wait.h"
 #include "kernels/cuda/step_stage.h"
 #include "kernels/lynx/derived_policy.h"
 
@@ -106,6 +107,7 @@ class CudaBackend final : public Backend {
   DecodeAttentionArgs decode_attention_args(TensorView out, const AttentionRows& in, std::uint32_t layer);
   void multiply(TensorView out, TensorView x, const Matrix& w, bool add);
   void abandon_step() noexcept;
+  LongWaitNote* long_wait() const { return long_wait_.at<LongWaitNote>(0); }
   void enqueue_results(const CudaPlans& plans);
 
   const GpuInfo gpu_;
@@ -125,6 +127,7 @@ class CudaBackend final : public Backend {
   DeviceMemory samples_;      // [R] SampledRow
   PinnedMemory host_samples_;
   PinnedMemory host_logits_;  // [R, V]
+  PinnedMemory long_wait_;    // LongWaitNote
 };
 
 }  // namespace lynx::cuda

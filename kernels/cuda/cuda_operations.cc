@@ -100,7 +100,8 @@ void CudaBackend::attention_block(TensorView x, const AttentionLayer& w, const A
       .normed = scratch.normed,
       .qkv_rows = scratch.qkv,
       .attention = decode_attention_args(scratch.attended, attention_rows(w, scratch), layer),
-      .meetings = reinterpret_cast<std::uint32_t*>(block_meetings_.get())};
+      .meetings = reinterpret_cast<std::uint32_t*>(block_meetings_.get()),
+      .long_wait = long_wait()};
   if (!step_.decode || !attention_block_takes(args)) return Backend::attention_block(x, w, scratch, layer);
   cuda::attention_block(args, stream_.get());
   if (step_.kv_ready) traffic_.export_layer(*step_.kv, layer, stream_.get());
@@ -136,7 +137,8 @@ void CudaBackend::experts_add(TensorView out, TensorView x, const ExpertWeights&
                      .plan = static_cast<const CudaPlans&>(plans).layer(layer, x.rows),
                      .workspace = experts_workspace_.get(),
                      .kernels = gpu_.kernels,
-                     .prompt = !step_.decode},
+                     .prompt = !step_.decode,
+                     .long_wait = long_wait()},
                     stream_.get());
 }
 

@@ -11,6 +11,7 @@
 #include "common/core/result.h"
 #include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/long_wait.h"
 #include "kernels/cuda/timeline.h"
 
 namespace lynx::cuda {
@@ -47,6 +48,7 @@ struct ExpertsArgs {
   KernelSet kernels = KernelSet::kHopper;
   bool prompt = false;  // not a decode step: any number of rows, kernels for many rows an expert
   std::uint64_t* timeline = nullptr;  // [blocks, kExpertsMarks] on the device, or null
+  LongWaitNote* long_wait = nullptr;  // in pinned host memory, or null
 };
 
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.

@@ -206,7 +206,14 @@ __device__ inline void produce_inputs(const ExpertsJob& job, TaskRing& tasks, St
       if (lane + i * kWarp < task.rows) rows[i] = slot.inputs[lane + i * kWarp];
     if (task.down && ready != task.active) {
       gate.start();
-      while (load_acquire(&job.workspace.gate_up_done[task.active]) != task.gate_up) __nanosleep(20);
+      const std::uint32_t* const done = &job.workspace.gate_up_done[task.active];
+      wait_for_blocks(
+          [&] {
+            const bool all = load_acquire(done) == task.gate_up;
+            if (!all) __nanosleep(20);
+            return all;
+          },
+          job.args.long_wait, LongWait::kGateUp);
       gate.stop();
       copy_engine_fence();
       if (first_down && lane == 0) mark_experts(job, ExpertsMark::kDownReady);

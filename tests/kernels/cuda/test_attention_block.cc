@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_block.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "kernels/cuda/device.h"
@@ -148,6 +150,26 @@ TEST_F(CudaAttentionBlock, ReplaysOfAGraphServeAnyNumberOfRows) {
     c.live.upload({live});
     EXPECT_TRUE(replay(blocks) == replay(operations)) << live << " live rows";
   }
+}
+
+// A block that never comes to the first meeting: the launch fails and says so, instead of holding the GPU. In
+// a process of its own, with which the error stays; takes the ten seconds.
+TEST_F(CudaAttentionBlock, GivesUpWhenABlockNeverComes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        BlockCase c(kLayers[0], mixed_contexts(16), 16);
+        const PinnedMemory note(sizeof(LongWaitNote));
+        *note.at<LongWaitNote>(0) = 0;
+        AttentionBlockArgs args = c.args(0, 16, false);
+        args.long_wait = note.at<LongWaitNote>(0);
+        c.meetings.upload({0xFFFFFFFF, 0, 0});  // one arrival fewer than blocks
+        attention_block(args, nullptr);
+        const bool failed = cudaDeviceSynchronize() == cudaErrorLaunchFailure;
+        std::fputs(describe(*note.at<LongWaitNote>(0)).c_str(), stderr);
+        std::_Exit(failed ? 3 : 4);
+      },
+      ::testing::ExitedWithCode(3), "of the attention block waited");
 }
 
 }  // namespace

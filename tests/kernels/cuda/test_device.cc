@@ -1,7 +1,9 @@
-// Which GPUs are taken, and what is said of the others. Needs none.
+// Which GPUs are taken, and what is said of the others, and of a kernel that gave up. Needs none.
 #include "kernels/cuda/device.h"
 
 #include <gtest/gtest.h>
+
+#include "kernels/cuda/long_wait.h"
 
 namespace lynx::cuda {
 namespace {
@@ -33,6 +35,15 @@ TEST(CudaDevice, OlderGpusAreRefusedWhateverTheBuildHas) {
     EXPECT_NE(fault.find("8.0 or newer"), std::string::npos) << fault;
     EXPECT_NE(fault.find("Tesla T4 (7.5)"), std::string::npos) << fault;
   }
+}
+
+TEST(CudaDevice, SaysForWhatAKernelWaitedTooLong) {
+  const auto note = [](LongWait what, std::uint32_t block) {
+    return describe(LongWaitNote{static_cast<std::uint32_t>(what)} << kWaitOfNote | block);
+  };
+  EXPECT_EQ(describe(0), "");
+  EXPECT_NE(note(LongWait::kMeeting, 131).find("block 131 of the attention block"), std::string::npos);
+  EXPECT_NE(note(LongWait::kGateUp, 0).find("block 0 of the expert kernel"), std::string::npos);
 }
 
 }  // namespace
