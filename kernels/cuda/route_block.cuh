@@ -45,7 +45,8 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row ro
     atomicOr(&s.routed[0], 1U << row.lane);  // see choose_for; top_k is at most 32
   }
   mark_route(args, RouteMark::kVoted);
-  blocks.arrive();
+  const bool agree = !rows_choose_alone(args.policy);  // on which experts are active
+  if (agree) blocks.arrive();
   if (row.votes) {
     if (!votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
     if (!args.shape.norm_topk_prob)
@@ -53,17 +54,21 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row ro
                      ? kMassOne
                      : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
   }
-  blocks.wait();
-  const std::uint32_t voters = count_votes(args, s, blocks);
-  if (votes_by_margin(args.policy, args.shape)) serve_rows<V, kAlone>(args, s, row, keys, top, mass);
-  if (needs_fill(args, s, voters)) fill<kAlone>(args, s, row, top, mass.max, voters);
+  if (agree) {
+    blocks.wait();
+    const std::uint32_t voters = count_votes(args, s, blocks);
+    if (votes_by_margin(args.policy, args.shape)) serve_rows<V, kAlone>(args, s, row, keys, top, mass);
+    if (needs_fill(args, s, voters)) fill<kAlone>(args, s, row, top, mass.max, voters);
+  }
 
   mark_route(args, RouteMark::kActive);
   const Choice choice = choose_for(args, s, row, keys, top);
   blocks.arrive();
   mark_route(args, RouteMark::kChosen);
-  const float weight = weigh_row(args, s, blocks, row, mass, choice);
-  blocks.wait();
+  std::uint32_t retained;
+  const float weight = weigh_row(args, row, mass, choice, retained);
+  blocks.wait();  // may be the first meeting: no block looks into another before
+  tell_row(s, blocks, row, choice, retained);
   const Place place = place_experts(args, s, blocks);
   mark_route(args, RouteMark::kPlaced);
   const bool sums = block == 0 && threadIdx.x / kWarp == kRowsPerBlock - 1;  // the last warp has least to do

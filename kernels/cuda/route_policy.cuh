@@ -87,6 +87,11 @@ __device__ inline Vote vote(PolicyKind kind, const VoteInput& in, const RouterSh
   return Vote::kNone;
 }
 
+// A row's first experts stay whatever the others say: it may choose before it hears of them.
+__device__ inline bool rows_choose_alone(PolicyKind kind) {
+  return kind == PolicyKind::kOff || kind == PolicyKind::kTopKReduced;
+}
+
 // Needs the mass of each expert: only then is it computed before the vote.
 __device__ inline bool votes_by_mass(PolicyKind kind) {
   return kind == PolicyKind::kShare || kind == PolicyKind::kEnergy;

@@ -204,7 +204,12 @@ __device__ inline Choice choose_for(const RouteArgs& args, RouteShared& s, const
   if (row.votes) {
     choice.slots =
         args.policy == PolicyKind::kTopKReduced && !row.exact ? args.derived.keep : args.shape.top_k;
-    choice.kept = choose(args, s, row, keys, top, choice.slots, choice.chosen);
+    if (!rows_choose_alone(args.policy)) {
+      choice.kept = choose(args, s, row, keys, top, choice.slots, choice.chosen);
+    } else {
+      choice.kept = choice.slots;
+      if (row.lane < choice.slots) choice.chosen = top;
+    }
   } else if (row.live && row.lane < args.shape.top_k) {
     choice.chosen.expert =
         row.lane;  // a NaN: some k experts, so that shapes hold; its own output alone is lost
@@ -214,13 +219,12 @@ __device__ inline Choice choose_for(const RouteArgs& args, RouteShared& s, const
   return choice;
 }
 
-// The weight of lane's slot; and the row's part of block 0's statistics.
-template <bool kAlone>
-__device__ inline float weigh_row(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks,
-                                  const Row& row, const RowMass& mass, const Choice& choice) {
+// The weight of lane's slot. retained: as weigh_lane says it.
+__device__ inline float weigh_row(const RouteArgs& args, const Row& row, const RowMass& mass,
+                                  const Choice& choice, std::uint32_t& retained) {
   const std::uint32_t k = args.shape.top_k;
   float weight = 0;
-  std::uint32_t retained = 1U << 24;
+  retained = 1U << 24;
   if (row.votes) {
     weight = weigh_lane(args.shape, args.derived.weights, mass, choice.chosen, choice.slots, choice.kept,
                         row.lane, retained);
@@ -228,11 +232,16 @@ __device__ inline float weigh_row(const RouteArgs& args, RouteShared& s, const B
   } else if (row.live && row.lane < k) {
     weight = __fdiv_rn(1.0F, static_cast<float>(k));
   }
-  if (row.lane == 0) {
-    blocks.of(s.retained[row.index], 0) = retained;
-    blocks.of(s.remapped[row.index], 0) = choice.slots - choice.kept;
-  }
   return weight;
+}
+
+// The row's part of block 0's statistics.
+template <bool kAlone>
+__device__ inline void tell_row(RouteShared& s, const Blocks<kAlone>& blocks, const Row& row,
+                                const Choice& choice, std::uint32_t retained) {
+  if (row.lane != 0) return;
+  blocks.of(s.retained[row.index], 0) = retained;
+  blocks.of(s.remapped[row.index], 0) = choice.slots - choice.kept;
 }
 
 }  // namespace lynx::cuda
