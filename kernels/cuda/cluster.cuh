@@ -41,6 +41,12 @@ class Inbox {
   __device__ void await() { wait_for_cluster(arrived_, 0); }
 
   // To the same place in the shared memory of another block (or this one).
+  __device__ void send(std::uint32_t* to, unsigned block, std::uint32_t value) const {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
+                     remote_address(to, block)),
+                 "r"(value), "r"(remote_address(&arrived_, block))
+                 : "memory");
+  }
   __device__ void send(float* to, unsigned block, float value) const {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
                      remote_address(to, block)),

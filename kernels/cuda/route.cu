@@ -1,7 +1,8 @@
-// Routing and remapping of a decode batch in one launch: a cluster of up to eight blocks, a warp a row. The
-// blocks meet twice, over distributed shared memory: once every row has voted (which experts are active), and
-// once every row has chosen (where its pairs go in the transposed plan). Everything that is summed is an
-// integer and every block computes the same sums, so the plan does not depend on the order of anything.
+// Routing and remapping of a decode batch in one launch: a cluster of up to four blocks, a warp a row. The
+// blocks hear from one another twice, over distributed shared memory: once every row has voted (which experts
+// are active), and once every row has chosen (where its pairs go in the transposed plan). Everything that is
+// summed is an integer and every block computes the same sums, so the plan does not depend on the order of
+// anything.
 #include "kernels/cuda/route.h"
 
 #include "kernels/cuda/launch.h"
@@ -20,16 +21,18 @@ __global__ void __launch_bounds__(kRouteThreads, 1) route_kernel(const __grid_co
   const std::uint32_t block = Blocks<kAlone>().rank();
   const Row row = this_row(args, block);
   clear_votes(args, s, block);
+  const Post<kAlone> post(args, s);
+  post.open();
   grid_dependency_wait();
   mark_route(args, RouteMark::kReady);
-  route_block<V, kAlone>(args, s, row);
+  route_block<V, kAlone>(args, s, post, row);
   mark_route(args, RouteMark::kEnd);
 }
 
 template <int V>
 void launch_route(const RouteArgs& args, cudaStream_t stream) {
   const unsigned blocks = route_blocks(args.plan.rows);
-  const Shape shape{dim3(blocks), dim3(kRouteThreads), route_shared_bytes(args), blocks};
+  const Shape shape{dim3(blocks), dim3(kRouteThreads), route_bytes(args), blocks};
   launch("route", blocks == 1 ? route_kernel<V, true> : route_kernel<V, false>, shape, stream,
          Overlap::kPrevious, args);
 }

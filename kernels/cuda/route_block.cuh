@@ -26,13 +26,10 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
   __syncthreads();
 }
 
-// All threads of the block, after clear_votes. What one row does not need at once, it does between arriving
-// at a meeting of the blocks and waiting for it. Global memory is written after the last arrival: arriving
-// would wait for it.
+// All threads of the block, after clear_votes and Post::open. What one row does not need at once, it does
+// between telling the other blocks something and hearing from them.
 template <int V, bool kAlone>
-__device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row row) {
-  const Blocks<kAlone> blocks;
-  const std::uint32_t block = blocks.rank();
+__device__ inline void route_block(const RouteArgs& args, RouteShared& s, const Post<kAlone>& post, Row row) {
   RowKeys<V> keys;
   Ranked top;
   RowMass mass;
@@ -46,7 +43,7 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row ro
   }
   mark_route(args, RouteMark::kVoted);
   const bool agree = !rows_choose_alone(args.policy);  // on which experts are active
-  if (agree) blocks.arrive();
+  if (agree) post.tell_votes();
   if (row.votes) {
     if (!votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
     if (!args.shape.norm_topk_prob)
@@ -55,30 +52,27 @@ __device__ inline void route_block(const RouteArgs& args, RouteShared& s, Row ro
                      : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
   }
   if (agree) {
-    blocks.wait();
-    const std::uint32_t voters = count_votes(args, s, blocks);
+    post.hear_votes();
+    const std::uint32_t voters = count_votes(args, s, post);
     if (votes_by_margin(args.policy, args.shape)) serve_rows<V, kAlone>(args, s, row, keys, top, mass);
     if (needs_fill(args, s, voters)) fill<kAlone>(args, s, row, top, mass.max, voters);
   }
 
   mark_route(args, RouteMark::kActive);
   const Choice choice = choose_for(args, s, row, keys, top);
-  blocks.arrive();
+  post.tell_used();
   mark_route(args, RouteMark::kChosen);
   std::uint32_t retained;
   const float weight = weigh_row(args, row, mass, choice, retained);
-  blocks.wait();  // may be the first meeting: no block looks into another before
-  tell_row(s, blocks, row, choice, retained);
-  const Place place = place_experts(args, s, blocks);
+  if (row.lane == 0) post.tell_row(row.index, retained, choice.slots - choice.kept);
+  post.hear_used();
+  const Place place = place_experts(args, s, post);
   mark_route(args, RouteMark::kPlaced);
-  const bool sums = block == 0 && threadIdx.x / kWarp == kRowsPerBlock - 1;  // the last warp has least to do
-  const std::uint32_t routed = sums ? count_routed(s, blocks) : 0;
-  __syncwarp();
-  blocks.arrive();  // this block reads no other's memory from here on
-  if (block == 0) write_experts(args.plan, place);
+  if (post.rank() == 0) write_experts(args.plan, place);
   write_slot(args.plan, s, row, choice.chosen, weight);
-  blocks.wait();  // and what the others said of their rows is there
-  if (sums) write_totals(args, s, routed, place.all_active, row.live_rows);
+  if (post.rank() != 0 || row.in_block != kRowsPerBlock - 1) return;  // the last warp has least to do
+  post.hear_rows();
+  write_totals(args, s, count_routed(post), place.all_active, row.live_rows);
 }
 
 }  // namespace lynx::cuda

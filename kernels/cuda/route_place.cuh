@@ -17,14 +17,13 @@ struct Place {
 
 // Every block, for itself.
 template <bool kAlone>
-__device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, const Blocks<kAlone>& blocks) {
+__device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, const Post<kAlone>& post) {
   const std::uint32_t e = threadIdx.x;
   const std::uint32_t lane = e % kWarp;
   const std::uint32_t warps = (args.shape.experts + kWarp - 1) / kWarp;
   std::uint64_t rows = 0;
   if (e < args.shape.experts)
-    blocks.each(
-        [&](std::uint32_t b) { rows |= std::uint64_t{blocks.of(s.used[e], b)} << (b * kRowsPerBlock); });
+    post.each([&](std::uint32_t b) { rows |= std::uint64_t{post.used(b, e)} << (b * kRowsPerBlock); });
   // Pairs in the low half, experts in the high half: one scan for both.
   const std::uint32_t own = rows == 0 ? 0 : 1U << 16 | static_cast<std::uint32_t>(__popcll(rows));
   std::uint32_t sum = own;
@@ -102,10 +101,10 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
 
 // Experts of all rows' exact top-k sets. One warp of block 0.
 template <bool kAlone>
-__device__ inline std::uint32_t count_routed(RouteShared& s, const Blocks<kAlone>& blocks) {
+__device__ inline std::uint32_t count_routed(const Post<kAlone>& post) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   std::uint32_t word = 0;
-  if (lane < kActiveWords) blocks.each([&](std::uint32_t b) { word |= blocks.of(s.routed[lane], b); });
+  if (lane < kActiveWords) post.each([&](std::uint32_t b) { word |= post.routed(b, lane); });
   return __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
 }
 

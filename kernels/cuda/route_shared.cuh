@@ -43,18 +43,11 @@ struct Blocks {
     for (std::uint32_t b = 0; b < (kAlone ? 1 : kMostBlocks); ++b)
       if (b < count()) visit(b);
   }
-  __device__ void arrive() const {
-    if constexpr (!kAlone) cluster.barrier_arrive();
-  }
-  __device__ void wait() const {
+  __device__ void sync() const {
     if constexpr (kAlone)
       __syncthreads();
     else
-      cluster.barrier_wait();
-  }
-  __device__ void sync() const {
-    arrive();
-    wait();
+      cluster.sync();
   }
 };
 
@@ -94,9 +87,11 @@ __host__ __device__ inline std::uint32_t score_words(const RouteArgs& args) {
 __device__ inline std::uint32_t* digits_in(const RouteArgs& args, RouteShared& s) {
   return reinterpret_cast<std::uint32_t*>(s.score + args.shape.experts * score_words(args));
 }
-inline std::size_t route_shared_bytes(const RouteArgs& args) {
-  return sizeof(RouteShared) + args.shape.experts * (score_words(args) * sizeof(std::uint64_t) +
-                                                     digits_of(args) * sizeof(std::uint32_t));
+__host__ __device__ inline std::uint32_t route_shared_bytes(const RouteArgs& args) {
+  constexpr std::uint32_t kAlign = 16;
+  const std::uint32_t rest = args.shape.experts * (score_words(args) * sizeof(std::uint64_t) +
+                                                   digits_of(args) * sizeof(std::uint32_t));
+  return (sizeof(RouteShared) + rest + kAlign - 1) / kAlign * kAlign;
 }
 
 __device__ __noinline__ inline void set_route_mark(std::uint64_t* timeline, RouteMark mark) {

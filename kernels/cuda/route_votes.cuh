@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/route_fill.cuh"
+#include "kernels/cuda/route_mail.cuh"
 #include "kernels/cuda/route_policy.cuh"
 #include "kernels/cuda/route_shared.cuh"
 
@@ -113,20 +114,19 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
 
 // Every block, for itself: A from the votes of all blocks. Returns the number of voters.
 template <bool kAlone>
-__device__ inline std::uint32_t count_votes(const RouteArgs& args, RouteShared& s,
-                                            const Blocks<kAlone>& blocks) {
+__device__ inline std::uint32_t count_votes(const RouteArgs& args, RouteShared& s, const Post<kAlone>& post) {
   const std::uint32_t e = threadIdx.x;
   std::uint32_t voters = 0;
-  blocks.each([&](std::uint32_t b) { voters += blocks.of(s.voters, b); });
+  post.each([&](std::uint32_t b) { voters += post.voters(b); });
   std::uint32_t keep = 0;
   std::uint32_t last = 0;
   std::uint32_t energy = 0;
   if (e < args.shape.experts) {
-    blocks.each([&](std::uint32_t b) {
-      const std::uint32_t word = blocks.of(s.votes[e], b);
+    post.each([&](std::uint32_t b) {
+      const std::uint32_t word = post.votes(b, e);
       keep |= word & kRowBits;
       last += __popc(word >> kRowsPerBlock);
-      if (args.policy == PolicyKind::kEnergy) energy += blocks.of(s.energy[e], b);
+      if (args.policy == PolicyKind::kEnergy) energy += post.energy(b, e);
     });
   }
   bool stays = keep != 0 || (last != 0 && last == voters);
@@ -233,15 +233,6 @@ __device__ inline float weigh_row(const RouteArgs& args, const Row& row, const R
     weight = __fdiv_rn(1.0F, static_cast<float>(k));
   }
   return weight;
-}
-
-// The row's part of block 0's statistics.
-template <bool kAlone>
-__device__ inline void tell_row(RouteShared& s, const Blocks<kAlone>& blocks, const Row& row,
-                                const Choice& choice, std::uint32_t retained) {
-  if (row.lane != 0) return;
-  blocks.of(s.retained[row.index], 0) = retained;
-  blocks.of(s.remapped[row.index], 0) = choice.slots - choice.kept;
 }
 
 }  // namespace lynx::cuda
