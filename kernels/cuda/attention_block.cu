@@ -1,6 +1,7 @@
 // See attention_block.h. Blocks come in clusters of four, one a multiprocessor; all are resident at once,
-// since they meet. Shared memory of a block: a ring of weights, keys and values; its k of the rows; the sums
-// of its tiles.
+// since they meet. Shared memory of a block: a ring of weights, keys and values; its k of the rows and the
+// sums of its tiles, which qkv and o have at different times in the same place: nobody loads rows of o or
+// sends a sum before all have met, with the sums of qkv written.
 //
 // Bytes per launch: the weights of qkv and o, and each row's keys and values, once.
 #include "kernels/cuda/attention_block.h"
@@ -29,7 +30,8 @@ struct Params {
   std::uint32_t* meetings;
   LongWaitNote* long_wait;
   std::uint64_t* timeline;
-  unsigned stages, x_bytes;  // of shared memory, the ring's and the rows'; sums follow
+  unsigned stages;                  // of the ring
+  unsigned qkv_x_bytes, o_x_bytes;  // of either product's rows in shared memory; its sums follow
 };
 
 // The one order in which all of a block's weights, keys and values come.
@@ -42,7 +44,7 @@ __device__ void stream(const Params& p, const Ring& ring) {
 }
 
 template <unsigned kRowTiles, unsigned kD>
-__device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, uint4* x, float* sums) {
+__device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, uint4* x) {
   GridMeetings grid(p.meetings, kAttentionBlockMeetings, p.long_wait);
   std::uint64_t* const record = record_of_block<BlockMark>(p.timeline, threadIdx.x == 0);
   const auto mark = [record](BlockMark at) {
@@ -65,10 +67,11 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
 
   store_normed_rows<kRowTiles>(x, shared.norm, shared.squares, qkv, rows, norm, p.eps, p.qkv.k);
   mark(BlockMark::kNormed);
-  multiply_share<kRowTiles>(p.qkv, qkv, ring, at, x, shared.qkv_sums, sums);
+  float* const qkv_sums = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x) + p.qkv_x_bytes);
+  multiply_share<kRowTiles>(p.qkv, qkv, ring, at, x, shared.qkv_sums, qkv_sums);
   mark(BlockMark::kMultiplied);
   shared.qkv_sums.await();
-  add_parts<kRowTiles>(p.qkv, qkv, sums, live, [&](unsigned row, unsigned output, float4 sum) {
+  add_parts<kRowTiles>(p.qkv, qkv, qkv_sums, live, [&](unsigned row, unsigned output, float4 sum) {
     *reinterpret_cast<float4*>(p.qkv_rows + row * p.qkv_stride + output) = sum;
   });
   mark(BlockMark::kAdded);
@@ -88,10 +91,11 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
   load_rows<kRowTiles>(x, o, reinterpret_cast<const std::uint16_t*>(p.attention.out), p.attention.out_stride,
                        live);
   mark(BlockMark::kLoaded);
-  multiply_share<kRowTiles>(p.o, o, ring, at, x, shared.o_sums, sums);
+  float* const o_sums = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x) + p.o_x_bytes);
+  multiply_share<kRowTiles>(p.o, o, ring, at, x, shared.o_sums, o_sums);
   mark(BlockMark::kProjected);
   shared.o_sums.await();
-  add_parts<kRowTiles>(p.o, o, sums, live, [&](unsigned row, unsigned output, float4 sum) {
+  add_parts<kRowTiles>(p.o, o, o_sums, live, [&](unsigned row, unsigned output, float4 sum) {
     auto* to = reinterpret_cast<float4*>(p.hidden + row * p.hidden_stride + output);
     const float4 old = *to;
     *to = {sum.x + old.x, sum.y + old.y, sum.z + old.z, sum.w + old.w};
@@ -113,10 +117,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   cluster_arrive();
   cluster_wait();
   const Ring ring = {memory, p.stages, kProductStage, shared.ring};
-  auto* x = reinterpret_cast<uint4*>(memory + p.stages * kProductStage);
-  auto* sums = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x) + p.x_bytes);
   if (warp_index() == kProducer) return stream(p, ring);
-  compute<kRowTiles, kD>(p, ring, shared, x, sums);
+  compute<kRowTiles, kD>(p, ring, shared, reinterpret_cast<uint4*>(memory + p.stages * kProductStage));
 }
 
 Product qkv_of(const AttentionBlockArgs& a) { return {a.qkv, a.qkv_rows.cols, a.x.cols}; }
@@ -161,7 +163,8 @@ void attention_block(const AttentionBlockArgs& a, cudaStream_t stream) {
                          .long_wait = a.long_wait,
                          .timeline = a.timeline,
                          .stages = plan.stages,
-                         .x_bytes = plan.x_bytes};
+                         .qkv_x_bytes = plan.qkv_x_bytes,
+                         .o_x_bytes = plan.o_x_bytes};
   const Shape shape = {.grid = {plan.blocks, 1, 1},
                        .block = {kThreads, 1, 1},
                        .shared_bytes = plan.shared_bytes,

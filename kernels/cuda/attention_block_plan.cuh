@@ -12,7 +12,7 @@ namespace lynx::cuda::block {
 
 using decode::kThreads;
 
-// Beside the ring, the rows and the sums, whose sizes follow from the launch.
+// Beside the ring, and the rows and sums of a product, whose sizes follow from the launch.
 template <unsigned kD>
 struct Static {
   RingBarriers ring;
@@ -32,6 +32,10 @@ inline unsigned most_own_parts(unsigned k) {
   return most;
 }
 
+inline unsigned rows_bytes(const Product& p, unsigned row_tiles) {
+  return most_own_parts(p.k) * row_tiles * kFragments * static_cast<unsigned>(sizeof(uint4));
+}
+
 inline unsigned sums_bytes(const Product& p, unsigned clusters, unsigned row_tiles) {
   const unsigned tiles = (p.n / kTile + clusters - 1) / clusters;
   return tiles_of_rank(tiles, 0) * (p.k / kPartK) * row_tiles * 16 * kTile * sizeof(float);
@@ -39,7 +43,7 @@ inline unsigned sums_bytes(const Product& p, unsigned clusters, unsigned row_til
 
 // What the launch needs for its shape; no blocks: it does not fit.
 struct Plan {
-  unsigned blocks = 0, stages = 0, x_bytes = 0, shared_bytes = 0;
+  unsigned blocks = 0, stages = 0, qkv_x_bytes = 0, o_x_bytes = 0, shared_bytes = 0;
 };
 
 static_assert(sizeof(Static<64>) <= sizeof(Static<128>));
@@ -58,10 +62,10 @@ Plan make_plan(Kernel kernel, const Product& qkv, const Product& o, unsigned row
     known.store(clusters, std::memory_order_relaxed);
   }
   if (clusters <= 0) return plan;
-  plan.x_bytes =
-      std::max(most_own_parts(qkv.k), most_own_parts(o.k)) * row_tiles * kFragments * sizeof(uint4);
-  const unsigned rest =
-      plan.x_bytes + std::max(sums_bytes(qkv, clusters, row_tiles), sums_bytes(o, clusters, row_tiles));
+  plan.qkv_x_bytes = rows_bytes(qkv, row_tiles);
+  plan.o_x_bytes = rows_bytes(o, row_tiles);
+  const unsigned rest = std::max(plan.qkv_x_bytes + sums_bytes(qkv, clusters, row_tiles),
+                                 plan.o_x_bytes + sums_bytes(o, clusters, row_tiles));
   if (rest + kFewestStages * kProductStage > kSharedBytes) return plan;
   plan.blocks = clusters * kCluster;
   plan.stages = std::min(kMaxStages, (kSharedBytes - rest) / kProductStage);
