@@ -25,9 +25,11 @@ inline constexpr unsigned kMaxOwnParts = 2;
 inline constexpr unsigned kPartSteps = kPartK / 32;
 inline constexpr unsigned kFragments = kPartSteps * 2 * kWarp;  // uint4 of 16 rows and a part
 inline constexpr unsigned kTilesOfStage = 2;                    // tiles by parts
-// A stage holds outputs as rows, k along them; the padding spreads them over the banks.
-inline constexpr unsigned kRowPadding = 64;
-inline constexpr unsigned kProductStage = kTilesOfStage * kTile * (kPartK * 2 + kRowPadding);
+// A stage holds outputs as rows, k along them: the even ones, then the odd ones, half of the banks further,
+// so that eight lanes meet no bank twice that read 64 bytes of two neighbours.
+inline constexpr unsigned kOddOutputs = kTilesOfStage * kTile / 2 * kPartK * 2 + 64;  // where they begin
+inline constexpr unsigned kProductStage = 2 * kOddOutputs;
+static_assert(kProductStage % 128 == 0, "stages are aligned to 128 bytes");
 
 struct Product {
   const std::uint16_t* weights;  // [n, k] bf16
@@ -53,7 +55,11 @@ struct Share {  // of a block
   }
   __device__ unsigned tasks() const { return tiles * parts; }  // task: tile * parts + part
   __device__ unsigned stages() const { return (tasks() + kTilesOfStage - 1) / kTilesOfStage; }
-  __device__ unsigned row_bytes() const { return parts * kPartK * 2 + kRowPadding; }
+  __device__ unsigned row_bytes() const { return parts * kPartK * 2; }
+  // Where an output of a stage lies in it.
+  __device__ unsigned place(unsigned output) const {
+    return output / 2 * row_bytes() + output % 2 * kOddOutputs;
+  }
 };
 
 // The block's weights into the ring; one warp, a lane an output.
@@ -68,8 +74,8 @@ __device__ inline void stream_weights(const Product& p, const Share& s, RingFill
     std::byte* stage = ring.begin(outputs * bytes);
     if (lane < outputs) {
       const std::size_t output = (s.first_tile + tile) * kTile + lane;
-      bulk_copy(stage + lane * s.row_bytes(), p.weights + output * p.k + s.first_part * kPartK, bytes,
-                ring.full(), policy);
+      bulk_copy(stage + s.place(lane), p.weights + output * p.k + s.first_part * kPartK, bytes, ring.full(),
+                policy);
     }
     ring.end();
   }
@@ -108,8 +114,8 @@ __device__ void multiply_share(const Product& p, const Share& s, const Ring& rin
       const unsigned part = s.parts == 1 ? 0 : half;
       const unsigned tile = s.parts == 1 ? task : stage;
       const std::byte* low = ring.stage(at.at) + part * kPartK * 2 + lane % 4 * sizeof(uint4) +
-                             ((s.parts == 1 ? half * kTile : 0) + lane / 4) * s.row_bytes();
-      const std::byte* high = low + 8 * s.row_bytes();
+                             s.place((s.parts == 1 ? half * kTile : 0) + lane / 4);
+      const std::byte* high = low + 8 / 2 * s.row_bytes();
       const uint4* rows = x + part * kRowTiles * kFragments + lane;
       skinny::TileSums<kRowTiles> sum;
 #pragma unroll 2
