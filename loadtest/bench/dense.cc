@@ -101,20 +101,34 @@ void print_timeline(const std::vector<double>& marks, std::uint32_t rows) {
     std::printf("  %-24s %7.2f %7.2f\n", kNames[i], marks[2 * i], marks[2 * i + 1]);
 }
 
-void measure_attention(Report& report, const DenseShape& s, bool timeline) {
+struct DenseFlags {
+  bool all = false;
+  bool block = false;
+  bool timeline = false;
+  std::vector<std::uint32_t> contexts = {kUnevenContext};
+};
+
+void measure_block(Report& report, const DenseShape& s, std::uint32_t rows, std::uint32_t context,
+                   bool timeline) {
+  const cuda::KvLayers kv(s, rows, context);
+  const cuda::DenseChain chain(s, kv);
+  const std::string of = (context == kUnevenContext ? "" : ".c" + std::to_string(context)) + ".b";
+  const auto add = [&](const char* name, cuda::LayerPart part) {
+    report.add_read(s.name + name + of + std::to_string(rows), chain.us(rows, part), chain.bytes(rows, part));
+  };
+  if (timeline) print_timeline(chain.timeline(rows), rows);
+  add(".block", cuda::LayerPart::kBlock);
+  add(".block_apart", cuda::LayerPart::kBlockApart);
+  add(".dense_layer", cuda::LayerPart::kAll);
+}
+
+void measure_attention(Report& report, const DenseShape& s, const DenseFlags& flags) {
   for (const std::uint32_t rows : {1U, 16U, 32U, 64U}) {
     const cuda::KvLayers kv(s, rows, kContext);
     report.add_read(s.name + ".attention.c1024.b" + std::to_string(rows),
                     cuda::decode_attention_us(s, kv, rows), kv.bytes_per_layer());
-    const cuda::KvLayers uneven(s, rows, kUnevenContext);
-    const cuda::DenseChain chain(s, uneven);
-    const auto add = [&](const char* name, cuda::LayerPart part) {
-      report.add_read(s.name + name + std::to_string(rows), chain.us(rows, part), chain.bytes(rows, part));
-    };
-    if (timeline) print_timeline(chain.timeline(rows), rows);
-    add(".block.b", cuda::LayerPart::kBlock);
-    add(".block_apart.b", cuda::LayerPart::kBlockApart);
-    add(".dense_layer.b", cuda::LayerPart::kAll);
+    for (const std::uint32_t context : flags.contexts)
+      measure_block(report, s, rows, context, flags.timeline);
   }
   const cuda::KvLayers longer(s, 16, 8 * kContext);
   report.add_read(s.name + ".attention.c8192.b16", cuda::decode_attention_us(s, longer, 16),
@@ -158,12 +172,6 @@ void measure_small(Report& report, const DenseShape& s) {
   }
 }
 
-struct DenseFlags {
-  bool all = false;
-  bool block = false;
-  bool timeline = false;
-};
-
 std::vector<BenchRow> run(const DenseFlags& flags) {
   (void)device_space("cuda");  // says in a sentence what is missing
   const double bandwidth = cuda::device_read_bandwidth(std::size_t{4} << 30);
@@ -181,7 +189,7 @@ std::vector<BenchRow> run(const DenseFlags& flags) {
   if (flags.all) names.insert(names.end(), {"qwen2-57b-a14b", "mixtral-8x7b"});
   for (const std::string& name : names) {
     const DenseShape shape = dense_shape(name);
-    measure_attention(report, shape, flags.timeline);
+    measure_attention(report, shape, flags);
     if (!flags.block) measure_products(report, shape);
   }
   if (flags.block) return report.take();
@@ -199,6 +207,9 @@ Subcommand add_dense(CLI::App& app) {
   parser->add_flag("--all", flags->all, "every model's dimensions, not only Qwen3-30B-A3B's");
   parser->add_flag("--block", flags->block, "attention and its block alone");
   parser->add_flag("--timeline", flags->timeline, "print when the attention block passes what");
+  parser->add_option("--context", flags->contexts, "tokens of each sequence, for the block and the layer")
+      ->check(CLI::Range(1U, 131072U))
+      ->capture_default_str();
   return {parser, [flags] { return run(*flags); }};
 }
 
