@@ -13,9 +13,9 @@ namespace {
 
 using cuda::StepMark;
 
-// Of a step: embed first; then those of the layers; then gather, norm, head and sampling.
+// Of a step: embed first; then those of the layers, as many in each; then fewer than there are layers:
+// gather, norm, head and sampling.
 constexpr std::size_t kBefore = 1;
-constexpr std::size_t kAfter = 4;
 
 struct Kernel {
   StepMark mark{};
@@ -57,15 +57,20 @@ void print_step_timeline(const std::function<void()>& step, std::uint32_t steps,
                          std::uint32_t layers) {
   const auto device = cuda::allocate_block<StepMark>(cuda::kStepMarks);
   for (const auto set : cuda::step_mark_setters()) set(device.get());
-  std::vector<Kernel> before(kBefore);
+  std::vector<Kernel> before;
   std::vector<Kernel> layer;
-  std::vector<Kernel> after(kAfter - 1);  // nothing follows the last
+  std::vector<Kernel> after;  // without the last, which nothing follows
+  std::size_t usual = 0;      // marks of the fullest step: others have two in one tick
   for (std::uint32_t i = 0; i < steps; ++i) {
     const std::vector<StepMark> marks = marks_of(step, device.get());
-    if (marks.size() <= kBefore + kAfter || (marks.size() - kBefore - kAfter) % layers != 0)
-      continue;  // two in one tick
-    const std::size_t of_layer = (marks.size() - kBefore - kAfter) / layers;
-    layer.resize(of_layer);
+    if (marks.size() <= kBefore + layers || marks.size() < usual) continue;
+    const std::size_t of_layer = (marks.size() - kBefore) / layers;
+    if (marks.size() > usual) {
+      usual = marks.size();
+      before.assign(kBefore, {});
+      layer.assign(of_layer, {});
+      after.assign(usual - kBefore - of_layer * layers, {});
+    }
     for (std::size_t m = 0; m + 1 < marks.size(); ++m) {
       Kernel& kernel = m < kBefore                       ? before[m]
                        : m - kBefore < of_layer * layers ? layer[(m - kBefore) % of_layer]
