@@ -27,10 +27,11 @@ __device__ __noinline__ void serve_rows(const RouteArgs& args, RouteShared& s, R
                                         Ranked top, RowMass mass) {
   const Blocks<kAlone> blocks;
   if (row.votes && (row.exact || !is_served(args, s, row, keys, top, mass)) && row.lane == 0)
-    atomicOr(&s.brought[top.expert / 32], 1U << (top.expert % 32));
+    blocks.each([&](std::uint32_t b) {
+      atomicOr(&blocks.of(s, b).brought[top.expert / 32], 1U << (top.expert % 32));
+    });
   blocks.sync();
-  if (threadIdx.x < kActiveWords)
-    blocks.each([&](std::uint32_t b) { s.active[threadIdx.x] |= blocks.of(s.brought[threadIdx.x], b); });
+  if (threadIdx.x < kActiveWords) s.active[threadIdx.x] |= s.brought[threadIdx.x];
   __syncthreads();
 }
 

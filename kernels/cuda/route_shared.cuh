@@ -60,7 +60,7 @@ struct RouteShared {
   std::uint32_t start[kMaxRouteExperts];       // the expert's first pair in the transposed plan
   std::uint32_t active[kActiveWords];          // the set A, a bit an expert
   std::uint32_t routed[kActiveWords];          // experts of this block's exact top-k sets
-  std::uint32_t brought[kActiveWords];         // energy with k = 1: by this block's rows, see route_serve.cuh
+  std::uint32_t brought[kActiveWords];         // energy with k = 1: by all rows, see route_serve.cuh
   std::uint32_t scan[kRowsPerBlock];           // of the warps
   std::uint32_t voters;                        // of this block
   std::uint32_t chosen[kRowsPerBlock][kWarp];  // a row's kept experts, made dense

@@ -153,13 +153,14 @@ __device__ __noinline__ void fill(const RouteArgs& args, RouteShared& s, Row row
   RouteShared& sums = blocks.of(s, 0);
   if (row.votes) add_row(args, sums, row.logits, max, top, row.lane);
   blocks.sync();
-  if (blocks.rank() == 0) choose_filled(args, s, voters);
-  blocks.sync();
-  if (threadIdx.x < kActiveWords) {
-    const std::uint32_t word = sums.active[threadIdx.x];
-    if (blocks.rank() != 0) s.active[threadIdx.x] = word;
+  if (blocks.rank() == 0) {
+    choose_filled(args, s, voters);
+    if (threadIdx.x < kWarp) __syncwarp();
+    // Told, not fetched: nobody then reads of a block that may have left.
+    if (threadIdx.x < kActiveWords)
+      blocks.each([&](std::uint32_t b) { blocks.of(s, b).active[threadIdx.x] = s.active[threadIdx.x]; });
   }
-  __syncthreads();
+  blocks.sync();
 }
 
 // The row's experts: what it keeps of its top-k, then the first of the other active ones. Returns how many it
