@@ -127,6 +127,13 @@ unsigned resident_clusters(Kernel kernel, const Shape& shape, bool fine) {
   return static_cast<unsigned>(count);
 }
 
+// The head of a model. Launched early, it takes 220 us instead of 154 in a step of 16 rows (151,936 x 2,048),
+// and 363 instead of 162 in one of one row: its last blocks find their places late.
+bool starts_alone(const GemmParams& p) {
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 25;  // weights
+  return std::uint64_t{p.n} * p.k >= kLarge;
+}
+
 template <unsigned kRowTiles, typename Out>
 void launch_tiles(const GemmParams& p, cudaStream_t stream) {
   const auto kernel = skinny_gemm_kernel<kRowTiles, Out>;
@@ -138,7 +145,7 @@ void launch_tiles(const GemmParams& p, cudaStream_t stream) {
                  .cluster = cluster};
   const unsigned resident = resident_clusters(kernel, shape, p.part_k == kAhead * kSlice);
   shape.grid.x = std::min(tiles, resident) * cluster;
-  launch("skinny_gemm", kernel, shape, stream, Overlap::kPrevious, p);
+  launch("skinny_gemm", kernel, shape, stream, starts_alone(p) ? Overlap::kNone : Overlap::kPrevious, p);
 }
 
 template <typename Out>
