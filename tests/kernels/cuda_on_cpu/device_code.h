@@ -14,6 +14,7 @@
 #include "kernels/cuda/portable.h"
 #include "tests/kernels/cuda_on_cpu/emulator.h"
 
+// NOLINTBEGIN(bugprone-reserved-identifier): these names are CUDA's.
 #define __global__
 #define __device__
 #define __host__
@@ -156,3 +157,4 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __uint2float_rn(unsigned value) { return static_cast<float>(value); }
 inline float __ull2float_rn(unsigned long long value) { return static_cast<float>(value); }
+// NOLINTEND(bugprone-reserved-identifier)
