@@ -13,6 +13,7 @@ target was missed, or not measured for want of a recording. Each run's rows (JSO
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -162,12 +163,16 @@ def gpu():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=Path, help="lynx-bench")
+    parser.add_argument("program", type=Path, help="path of lynx-bench, built with CUDA")
     parser.add_argument("--router-logits", type=Path, help="recorded router logits, .npz or .f16")
     parser.add_argument("--strict", action="store_true", help="a target that is missed or not measured is a failure")
     parser.add_argument("--out", type=Path, default=ROOT / "out/targets", help="folder (%(default)s)")
     parser.add_argument("--targets", type=Path, default=HERE / "targets.json", help="file (%(default)s)")
     options = parser.parse_args()
+    if not os.access(options.program, os.X_OK) or options.program.is_dir():
+        parser.error(f"program: no program {options.program}")
+    if not options.targets.is_file():
+        parser.error(f"--targets: no file {options.targets}")
     if options.router_logits and not options.router_logits.exists():
         parser.error(f"--router-logits: no file {options.router_logits}")
     asked = json.loads(options.targets.read_text())

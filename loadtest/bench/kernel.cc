@@ -193,10 +193,12 @@ Subcommand add_kernel(CLI::App& app) {
       app.add_subcommand("kernel", "MoE layers on the GPU against the time to read their experts");
   parser->add_option("--logits", flags->logits, "recorded router logits: .npz, or .f16 [6, 64, 64]")
       ->capture_default_str();
-  parser->add_option("--only", flags->only, "models to measure; prefill: the experts of whole prompts");
+  parser->add_option("--only", flags->only, "models to measure; prefill: the experts of whole prompts")
+      ->check(CLI::IsMember({kQwen3, kQwen2, kMixtral, kDeepseek, kPrefill}));
   parser->add_option("--tables", flags->tables, "tables to measure")
       ->check(CLI::IsMember({"random", "routing", "forced", "recorded"}));
-  parser->add_option("--batch", flags->batch, "rows of the random table");
+  parser->add_option("--batch", flags->batch, "rows of the random table")
+      ->check(CLI::IsMember({1U, 4U, 8U, 16U, 32U, 64U}));
   parser->add_flag("--timeline", flags->timeline,
                    "with the random table: where inside a layer its time goes");
   return {parser, [flags] { return run(*flags); }};

@@ -159,10 +159,17 @@ class Call(unittest.TestCase):
         self.assertEqual(self.call("--targets", file)[0].returncode, 0)
         self.assertEqual(self.call("--targets", file, "--strict")[0].returncode, 1)
 
-    def test_a_recording_that_is_not_there_is_wrong_use(self):
-        done, _ = self.call("--router-logits", "nowhere.npz")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--router-logits: no file nowhere.npz", done.stderr)
+    def test_a_file_that_is_not_there_is_wrong_use(self):
+        for option in ("--router-logits", "--targets"):
+            done, _ = self.call(option, "nowhere.npz")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{option}: no file nowhere.npz", done.stderr)
+
+    def test_a_program_that_is_not_there_is_wrong_use(self):
+        for program in ("nowhere", HERE, HERE / "cpu_targets.json"):
+            done = subprocess.run([sys.executable, ROOT / "deploy/cuda/targets.py", program], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"no program {program}", done.stderr)
 
     def test_the_benchmarks_take_what_is_asked_of_them(self):
         """Where no GPU is to be seen each run ends for want of it alone; a CPU build has not every subcommand."""
