@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """PyTorch's attention (FlashAttention-2, cuDNN, memory-efficient) on the GPU, for comparison with ours.
 
 Keys and values lie contiguous, gathered beforehand: none of these reads a paged pool. Decode packs the query heads
