@@ -12,8 +12,10 @@ using boost::beast::string_view;
 using boost::system::error_code;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+constexpr std::size_t kLastChunk = 5;              // 0, two ends of line: no chunk is shorter
 constexpr std::size_t kTrustedReserve = 64 << 10;  // a Content-Length is a claim, not bytes
 constexpr std::uint64_t kMaxReplyBytes = 1 << 30;
+constexpr std::size_t kMaxReplyHeaderBytes = 1 << 20;
 
 std::string lower_case(string_view text) {
   std::string out(text.data(), text.size());
@@ -24,20 +26,34 @@ std::string lower_case(string_view text) {
 
 // What both directions share. Fields after the header are trailers of a chunked body: dropped, so that none
 // of them can pass for a header.
+//
+// Beast's limit for headers is on what one call is offered, not on what came before: lines that arrive one by
+// one never meet it, and a chunk's line and the trailers have none. So the limit is kept here: for the whole
+// header, and for each of those, however the bytes are cut. And Beast asserts that a chunk of which it has
+// seen a part comes with kLastChunk bytes.
 template <bool kRequest>
 class MessageParser : public http::basic_parser<kRequest> {
  public:
+  explicit MessageParser(std::size_t max_header_bytes) : max_header_bytes_(max_header_bytes) {
+    this->eager(true);
+    this->header_limit(static_cast<std::uint32_t>(std::min<std::size_t>(max_header_bytes, UINT32_MAX)));
+  }
   Headers headers;
   std::string body;
 
   std::size_t feed(std::string_view bytes, error_code& error) {
     std::size_t used = 0;
     while (used < bytes.size() && !this->is_done()) {
-      const std::size_t n =
-          this->put(boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
+      const std::size_t room = max_header_bytes_ - header_bytes_;
+      const std::size_t offered = std::min(room, bytes.size() - used);
+      if (chunk_begun_ && offered < kLastChunk) break;
+      const std::size_t n = this->put(boost::asio::const_buffer(bytes.data() + used, offered), error);
       used += n;
+      chunk_begun_ = header_in_ && error == http::error::need_more;
       if (error == http::error::need_more) error = {};
+      if (!error && offered == room && (n == 0 || !header_in_)) error = http::error::header_limit;
       if (error || n == 0) break;
+      header_bytes_ = header_in_ ? 0 : header_bytes_ + n;
     }
     return used;
   }
@@ -63,14 +79,15 @@ class MessageParser : public http::basic_parser<kRequest> {
   virtual void on_piece(std::string_view piece) { body += piece; }
 
  private:
+  std::size_t max_header_bytes_;
+  std::size_t header_bytes_ = 0;  // used of a header that is not all in
   bool header_in_ = false;
+  bool chunk_begun_ = false;
 };
 
 class RequestParser final : public MessageParser<true> {
  public:
-  RequestParser(std::size_t max_header_bytes, std::size_t max_body_bytes) {
-    eager(true);
-    header_limit(static_cast<std::uint32_t>(std::min<std::size_t>(max_header_bytes, UINT32_MAX)));
+  RequestParser(std::size_t max_header_bytes, std::size_t max_body_bytes) : MessageParser(max_header_bytes) {
     body_limit(max_body_bytes);
   }
   std::string method;
@@ -176,11 +193,10 @@ bool HttpRequestReader::keep_alive() const {
 bool HttpRequestReader::http_1_0() const { return impl_->parser->http_1_0; }
 
 struct HttpReplyReader::Impl final : MessageParser<false> {
-  Impl(bool head, std::function<void(std::string_view)> take_body) : on_body(std::move(take_body)) {
-    eager(true);
+  Impl(bool head, std::function<void(std::string_view)> take_body)
+      : MessageParser(kMaxReplyHeaderBytes), on_body(std::move(take_body)) {
     skip(head);
     body_limit(kMaxReplyBytes);
-    header_limit(1 << 20);
   }
   std::function<void(std::string_view)> on_body;
   int status = 0;

@@ -24,11 +24,13 @@ enum class ParseState { kMore, kDone, kBad };
 
 class HttpRequestReader {
  public:
+  // max_header_bytes: of the header with its request line; also of a chunk's line, and of the trailers.
   HttpRequestReader(std::size_t max_header_bytes, std::size_t max_body_bytes);
   ~HttpRequestReader();
 
-  void reset();                              // ready for the next request
-  std::size_t feed(std::string_view bytes);  // bytes used; offer the rest again, with more behind it
+  void reset();  // ready for the next request
+  // Bytes used; offer the rest, less than max_header_bytes, again, with more behind it.
+  std::size_t feed(std::string_view bytes);
   ParseState state() const;
 
   const HttpFault& fault() const;  // with kBad
