@@ -56,7 +56,33 @@ class Inbox {
 
  private:
   friend class Sender;
+  friend class Peer;
   std::uint64_t arrived_;
+};
+
+// Another block of the cluster whose shared memory is laid out as this one's: words sent to their own place.
+class Peer {
+ public:
+  Peer() = default;
+  // base: any place in this block's shared memory.
+  __device__ Peer(const void* base, unsigned block)
+      : away_(remote_address(base, block) - shared_address(base)) {}
+  __device__ void send(const Inbox& inbox, std::uint32_t* to, std::uint32_t value) const {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
+                     shared_address(to) + away_),
+                 "r"(value), "r"(shared_address(&inbox.arrived_) + away_)
+                 : "memory");
+  }
+  __device__ void send(const Inbox& inbox, uint4* to, uint4 value) const {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1, %2, %3, %4}, [%5];" ::
+            "r"(shared_address(to) + away_),
+        "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(shared_address(&inbox.arrived_) + away_)
+        : "memory");
+  }
+
+ private:
+  std::uint32_t away_ = 0;
 };
 
 // Many stores to one block.

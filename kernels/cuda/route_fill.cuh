@@ -3,8 +3,8 @@
 // out, one by one. See Selection::fill_to.
 #pragma once
 
-#include "kernels/cuda/route_policy.cuh"
-#include "kernels/cuda/route_shared.cuh"
+#include "kernels/cuda/route_count.cuh"
+#include "kernels/cuda/route_votes.cuh"
 
 namespace lynx::cuda {
 
@@ -119,6 +119,23 @@ __device__ inline void choose_filled(const RouteArgs& args, RouteShared& s, std:
     __syncwarp();
   }
   fill_to(args, s, args.shape.top_k, lane);
+}
+
+template <bool kAlone>
+__device__ __noinline__ void fill(const RouteArgs& args, RouteShared& s, Row row, Ranked top, float max,
+                                  std::uint32_t voters) {
+  const Blocks<kAlone> blocks;
+  RouteShared& sums = blocks.of(s, 0);
+  if (row.votes) add_row(args, sums, row.logits, max, top, row.lane);
+  blocks.sync();
+  if (blocks.rank() == 0) {
+    choose_filled(args, s, voters);
+    if (threadIdx.x < kWarp) __syncwarp();
+    // Told, not fetched: nobody then reads of a block that may have left.
+    if (threadIdx.x < kActiveWords)
+      blocks.each([&](std::uint32_t b) { blocks.of(s, b).active[threadIdx.x] = s.active[threadIdx.x]; });
+  }
+  blocks.sync();
 }
 
 }  // namespace lynx::cuda

@@ -2,7 +2,7 @@
 // barrier counts them (cluster.cuh). A barrier of the cluster instead would wait for all that its threads
 // have written, and what it is about would have to be fetched after it.
 //
-// A block may leave once it has heard from all others who takes which expert: they say so after they have
+// A block may leave once it has heard from all others what they have to say: they say so after they have
 // looked into its memory for the last time.
 #pragma once
 
@@ -11,82 +11,78 @@
 
 namespace lynx::cuda {
 
-struct RouteMail {  // [of which block]: what its RouteShared has
-  Inbox votes_in, used_in;
+struct RouteMail {
+  Inbox votes_in, brings_in;
   Inbox rows_in;  // block 0's: of the other blocks' rows
-  std::uint32_t votes[kMostBlocks][kMaxRouteExperts];
-  std::uint32_t energy[kMostBlocks][kMaxRouteExperts];
-  std::uint32_t used[kMostBlocks][kMaxRouteExperts];
-  std::uint32_t routed[kMostBlocks][kActiveWords];
-  std::uint32_t voters[kMostBlocks];
 };
 
 inline std::size_t route_bytes(const RouteArgs& args) {
   return route_shared_bytes(args) + (args.plan.rows > kRowsPerBlock ? sizeof(RouteMail) : 0);
 }
 
-template <bool kAlone>
+template <int kWords, bool kAlone>
 class Post {
  public:
   __device__ Post(const RouteArgs& args, RouteShared& s)
       : args_(args),
         s_(s),
-        mail_(*reinterpret_cast<RouteMail*>(reinterpret_cast<std::byte*>(&s) + route_shared_bytes(args))) {}
+        mail_(*reinterpret_cast<RouteMail*>(reinterpret_cast<std::byte*>(&s) + route_shared_bytes(args))),
+        rank_(kAlone ? 0 : __shfl_sync(kAllLanes, Blocks<kAlone>().rank(), 0)),
+        others_(kAlone ? 0 : Blocks<kAlone>().count() - 1) {}
 
   // All threads, before anything is sent.
-  __device__ void open() const {
+  __device__ void open() {
     if constexpr (kAlone) return;
     if (threadIdx.x == 0) {
-      const std::uint32_t others = (blocks_.count() - 1) * static_cast<std::uint32_t>(sizeof(std::uint32_t));
+      const std::uint32_t quads = (args_.shape.experts + 3) / 4 * static_cast<std::uint32_t>(sizeof(uint4));
       const std::uint32_t sets = args_.policy == PolicyKind::kEnergy ? 2 : 1;
-      mail_.votes_in.expect(others * (sets * args_.shape.experts + 1));
-      mail_.used_in.expect(others * args_.shape.experts);
-      mail_.rows_in.expect(others * (2 * kRowsPerBlock + kActiveWords));
+      constexpr std::uint32_t kWord = sizeof(std::uint32_t);
+      mail_.votes_in.expect(others_ * (sets * quads + kWord));
+      mail_.brings_in.expect(others_ * quads);
+      mail_.rows_in.expect(others_ * 2 * kRowsPerBlock * kWord);
+    }
+    if (has_experts()) {  // some of these threads for each other block, four experts a thread
+      const std::uint32_t quads = (args_.shape.experts + 3) / 4;
+      const std::uint32_t e = threadIdx.x - kRowThreads;
+      sends_ = e < others_ * quads;
+      if (sends_) {
+        to_ = Peer(&s_, (rank_ + 1 + e / quads) & others_);
+        quad_ = e % quads;
+      }
     }
     cluster_arrive();
     cluster_wait();
   }
 
-  // All threads, when their row has voted.
+  static __device__ bool has_experts() { return warp_index() >= kRowsPerBlock; }
+
+  // A warp whose row has voted, or chosen.
+  __device__ void row_has_spoken() const { arrive_at(kRowsSpoke, kRouteThreads<kWords>); }
+
+  // Warps with experts, from here on. Once all rows of the block have voted.
   __device__ void tell_votes() const {
-    if constexpr (kAlone) return;
-    __syncthreads();
-    const std::uint32_t e = threadIdx.x;
-    others([&](std::uint32_t b) {
-      if (e < args_.shape.experts) {
-        mail_.votes_in.send(&mail_.votes[rank()][e], b, s_.votes[e]);
-        if (args_.policy == PolicyKind::kEnergy)
-          mail_.votes_in.send(&mail_.energy[rank()][e], b, s_.energy[e]);
-      }
-      if (e == 0) mail_.votes_in.send(&mail_.voters[rank()], b, s_.voters);
-    });
+    wait_at(kRowsSpoke, kRouteThreads<kWords>);
+    if (kAlone || !sends_) return;
+    send(mail_.votes_in, s_.votes);
+    if (args_.policy == PolicyKind::kEnergy) send(mail_.votes_in, s_.energy);
+    if (quad_ == 0) to_.send(mail_.votes_in, &s_.voters[rank_], s_.voters[rank_]);
   }
   __device__ void hear_votes() const {
-    if constexpr (kAlone)
-      __syncthreads();
-    else
-      mail_.votes_in.await();
+    if constexpr (!kAlone) mail_.votes_in.await();
   }
 
-  // All threads, when their row has chosen.
-  __device__ void tell_used() const {
-    if constexpr (kAlone) return;
-    __syncthreads();
-    const std::uint32_t e = threadIdx.x;
-    if (e < args_.shape.experts)
-      others([&](std::uint32_t b) { mail_.used_in.send(&mail_.used[rank()][e], b, s_.used[e]); });
-    if (rank() != 0 && e < kActiveWords) mail_.rows_in.send(&mail_.routed[rank()][e], 0, s_.routed[e]);
+  // Once all rows of the block have chosen.
+  __device__ void tell_brings() const {
+    wait_at(kRowsSpoke, kRouteThreads<kWords>);
+    if (!kAlone && sends_) send(mail_.brings_in, s_.brings);
   }
-  __device__ void hear_used() const {
-    if constexpr (kAlone)
-      __syncthreads();
-    else
-      mail_.used_in.await();
+  __device__ void hear_brings() const {
+    if constexpr (!kAlone) mail_.brings_in.await();
   }
 
   // One lane of each row, for block 0's statistics.
   __device__ void tell_row(std::uint32_t index, std::uint32_t retained, std::uint32_t remapped) const {
-    if (kAlone || rank() == 0) {
+    if (rank_ == 0) {
       s_.retained[index] = retained;
       s_.remapped[index] = remapped;
       return;
@@ -99,39 +95,24 @@ class Post {
     if constexpr (!kAlone) mail_.rows_in.await();
   }
 
-  // What block b says, once it has been heard.
-  __device__ std::uint32_t votes(std::uint32_t b, std::uint32_t e) const {
-    return own(b) ? s_.votes[e] : mail_.votes[b][e];
-  }
-  __device__ std::uint32_t energy(std::uint32_t b, std::uint32_t e) const {
-    return own(b) ? s_.energy[e] : mail_.energy[b][e];
-  }
-  __device__ std::uint32_t used(std::uint32_t b, std::uint32_t e) const {
-    return own(b) ? s_.used[e] : mail_.used[b][e];
-  }
-  __device__ std::uint32_t routed(std::uint32_t b, std::uint32_t word) const {
-    return own(b) ? s_.routed[word] : mail_.routed[b][word];
-  }
-  __device__ std::uint32_t voters(std::uint32_t b) const { return own(b) ? s_.voters : mail_.voters[b]; }
-
-  template <typename Visit>
-  __device__ void each(const Visit& visit) const {
-    blocks_.each(visit);
-  }
-  __device__ std::uint32_t rank() const { return blocks_.rank(); }
+  __device__ std::uint32_t rank() const { return rank_; }
 
  private:
-  __device__ bool own(std::uint32_t b) const { return kAlone || b == rank(); }
-  template <typename Tell>
-  __device__ void others(const Tell& tell) const {
-#pragma unroll 1
-    for (std::uint32_t i = 1; i < blocks_.count(); ++i) tell((rank() + i) & (blocks_.count() - 1));
+  static constexpr std::uint32_t kRowsSpoke = 1;  // a barrier
+
+  __device__ void send(const Inbox& inbox, std::uint32_t (&words)[kMostBlocks][kMaxRouteExperts]) const {
+    auto* const mine = reinterpret_cast<uint4*>(words[rank_]) + quad_;
+    to_.send(inbox, mine, *mine);
   }
 
   const RouteArgs& args_;
   RouteShared& s_;
   RouteMail& mail_;
-  Blocks<kAlone> blocks_;
+  std::uint32_t rank_;
+  std::uint32_t others_;  // how many; the mask of a rank, too
+  bool sends_ = false;
+  std::uint32_t quad_ = 0;
+  Peer to_;
 };
 
 }  // namespace lynx::cuda

@@ -6,58 +6,68 @@
 
 namespace lynx::cuda {
 
-// Where thread e's expert stands in the plan.
-struct Place {
-  bool active = false;
-  std::uint32_t index = 0;       // among the active experts
-  std::uint32_t first_pair = 0;  // in the transposed plan
-  std::uint32_t all_active = 0;  // A
-  std::uint32_t all_pairs = 0;
-};
+// Experts that are taken << 16 | pairs, of some experts.
+__device__ inline std::uint32_t pack(std::uint32_t taken, std::uint32_t pairs) { return taken << 16 | pairs; }
 
-// Every block, for itself.
-template <bool kAlone>
-__device__ inline Place place_experts(const RouteArgs& args, RouteShared& s, const Post<kAlone>& post) {
-  const std::uint32_t e = threadIdx.x;
-  const std::uint32_t lane = e % kWarp;
-  const std::uint32_t warps = (args.shape.experts + kWarp - 1) / kWarp;
-  std::uint64_t rows = 0;
-  if (e < args.shape.experts)
-    post.each([&](std::uint32_t b) { rows |= std::uint64_t{post.used(b, e)} << (b * kRowsPerBlock); });
-  // Pairs in the low half, experts in the high half: one scan for both.
-  const std::uint32_t own = rows == 0 ? 0 : 1U << 16 | static_cast<std::uint32_t>(__popcll(rows));
-  std::uint32_t sum = own;
+// Of the lanes before this one: the sum of values of so many bits. One vote a bit, none of which waits for
+// another.
+template <std::uint32_t kBits>
+__device__ inline std::uint32_t sum_of_lanes_before(std::uint32_t value, std::uint32_t lane) {
+  std::uint32_t sum = 0;
 #pragma unroll
-  for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-    const std::uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
+  for (std::uint32_t bit = 0; bit < kBits; ++bit) {
+    const std::uint32_t lanes = __ballot_sync(kAllLanes, (value >> bit & 1) != 0);
+    sum += static_cast<std::uint32_t>(__popc(lanes & lanes_below(lane))) << bit;
   }
-  if (lane == kWarp - 1) s.scan[e / kWarp] = sum;
-  __syncthreads();
-  const std::uint32_t of_warp = lane < warps ? s.scan[lane] : 0;
-  const std::uint32_t totals = __reduce_add_sync(kAllLanes, of_warp);
-  const std::uint32_t before = __reduce_add_sync(kAllLanes, lane < e / kWarp ? of_warp : 0) + sum - own;
-  if (e < args.shape.experts) {
-    s.rows_of[e] = rows;
-    s.start[e] = before & 0xFFFFU;
-  }
-  __syncthreads();
-  return {own != 0, before >> 16, before & 0xFFFFU, totals >> 16, totals & 0xFFFFU};
+  return sum;
 }
 
-// Block 0: the list of active experts.
-__device__ inline void write_experts(const DevicePlan& plan, const Place& place) {
-  if (place.active) {
-    plan.active[place.index] = threadIdx.x;
-    plan.offsets[place.index] = place.first_pair;
+// Which rows of the batch take thread e's expert is known: what its warp can say of their places. All lanes.
+// Returns what comes before the expert in its warp, packed.
+template <bool kAlone>
+__device__ inline std::uint32_t place_in_warp(RouteShared& s, std::uint32_t e, std::uint64_t rows) {
+  const std::uint32_t lane = e % kWarp;
+  const auto pairs = static_cast<std::uint32_t>(__popcll(rows));
+  const std::uint32_t taken = __ballot_sync(kAllLanes, pairs != 0);
+  constexpr std::uint32_t kBits = kAlone ? 5 : 7;
+  static_assert((kAlone ? kRowsPerBlock : kMaxRouteRows) < 1U << kBits);
+  const std::uint32_t before = sum_of_lanes_before<kBits>(pairs, lane);
+  s.rows_of[e] = rows;
+  s.start[e] = before;
+  if (lane == kWarp - 1) s.scan[e / kWarp] = pack(static_cast<std::uint32_t>(__popc(taken)), before + pairs);
+  return pack(static_cast<std::uint32_t>(__popc(taken & lanes_below(lane))), before);
+}
+
+// Of `scan`: what comes before 32 experts. V: words that may not be zero.
+template <int V>
+__device__ inline std::uint32_t sum_of_words_before(const RouteShared& s, std::uint32_t word) {
+  std::uint32_t sum = 0;
+#pragma unroll
+  for (std::uint32_t w = 0; w < V; w += 4) {
+    const uint4 four = *reinterpret_cast<const uint4*>(&s.scan[w]);
+    sum += (w < word ? four.x : 0) + (w + 1 < word ? four.y : 0);
+    sum += (w + 2 < word ? four.z : 0) + (w + 3 < word ? four.w : 0);
   }
-  if (threadIdx.x == 0) {
-    *plan.count = place.all_active;
-    plan.offsets[place.all_active] = place.all_pairs;
+  return sum;
+}
+
+// Block 0's thread e: its expert in the list of active experts. before: of place_in_warp.
+template <int V>
+__device__ inline void write_expert(const DevicePlan& plan, const RouteShared& s, std::uint32_t e,
+                                    std::uint32_t before) {
+  const std::uint32_t at = before + sum_of_words_before<V>(s, e / kWarp);
+  if (s.rows_of[e] != 0) {
+    plan.active[at >> 16] = e;
+    plan.offsets[at >> 16] = at & 0xFFFFU;
   }
+  if (e != 0) return;
+  const std::uint32_t all = sum_of_words_before<V>(s, kActiveWords);
+  *plan.count = all >> 16;
+  plan.offsets[all >> 16] = all & 0xFFFFU;
 }
 
 // Lane's slot of the row, in both forms of the plan.
+template <int V>
 __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, const Row& row,
                                   const Ranked& chosen, float weight) {
   if (row.index < plan.rows && row.lane < plan.top_k) {
@@ -66,46 +76,44 @@ __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, 
   }
   if (chosen.expert == ExpertPlan::kNoExpert) return;
   const std::uint64_t rows_before = s.rows_of[chosen.expert] & ((std::uint64_t{1} << row.index) - 1);
-  const std::uint32_t pair = s.start[chosen.expert] + static_cast<std::uint32_t>(__popcll(rows_before));
+  const std::uint32_t words_before = sum_of_words_before<V>(s, chosen.expert / kWarp) & 0xFFFFU;
+  const std::uint32_t pair =
+      words_before + s.start[chosen.expert] + static_cast<std::uint32_t>(__popcll(rows_before));
   plan.row_of[pair] = row.index;
   plan.slot_of[pair] = row.lane;
   plan.pair_weight[pair] = weight;
 }
 
-// One warp of block 0, once all rows have been weighed.
-__device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t routed,
-                                    std::uint32_t active, std::uint32_t live) {
+// One warp of block 0. moved: some row may not have kept all its exact top-k; all rows have told what they
+// retained.
+__device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t live,
+                                    bool moved) {
   const std::uint32_t lane = threadIdx.x % kWarp;
+  constexpr std::uint32_t kAll = 1U << 24;
   std::uint64_t sum = 0;
   std::uint32_t remapped = 0;
-  std::uint32_t least = 1U << 24;
+  std::uint32_t least = kAll;
 #pragma unroll 1
   for (std::uint32_t r = lane; r < live; r += kWarp) {
-    sum += s.retained[r];
-    least = min(least, s.retained[r]);
-    remapped += s.remapped[r];
-    args.plan.row_stats[r] = {.remapped = s.remapped[r], .retained_q24 = s.retained[r]};
+    const DevicePlanRow row = moved ? DevicePlanRow{s.remapped[r], s.retained[r]} : DevicePlanRow{0, kAll};
+    sum += row.retained_q24;
+    least = min(least, row.retained_q24);
+    remapped += row.remapped;
+    args.plan.row_stats[r] = row;
   }
   sum = sum_lanes(sum);
   least = __reduce_min_sync(kAllLanes, least);
   remapped = __reduce_add_sync(kAllLanes, remapped);
+  const std::uint32_t routed = __reduce_add_sync(kAllLanes, lane < kActiveWords ? s.routed[lane] : 0);
+  const std::uint32_t taken = __reduce_add_sync(kAllLanes, lane < kActiveWords ? s.scan[lane] >> 16 : 0);
   if (lane != 0) return;
   *args.plan.stats = {.routed_experts = routed,
-                      .activated_experts = active,
+                      .activated_experts = taken,
                       .assignments = live * args.shape.top_k,
                       .remapped = remapped,
                       .retained_q24_sum = sum,
                       .retained_q24_min = least,
                       .reserved = 0};
-}
-
-// Experts of all rows' exact top-k sets. One warp of block 0.
-template <bool kAlone>
-__device__ inline std::uint32_t count_routed(const Post<kAlone>& post) {
-  const std::uint32_t lane = threadIdx.x % kWarp;
-  std::uint32_t word = 0;
-  if (lane < kActiveWords) post.each([&](std::uint32_t b) { word |= post.routed(b, lane); });
-  return __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
 }
 
 }  // namespace lynx::cuda

@@ -24,8 +24,9 @@ struct VoteInput {
 };
 
 __device__ inline Vote vote_lynx(const VoteInput& in, const DerivedPolicy& policy) {
-  const std::uint32_t last = policy.bins - 1;
-  return affinity_bin(gap_below(in.max, in.z), policy.alpha, last) < last ? Vote::kKeep : Vote::kLast;
+  // affinity_bin(...) < last, without the bin.
+  const auto last = static_cast<float>(policy.bins - 1);
+  return policy.alpha * gap_below(in.max, in.z) < last ? Vote::kKeep : Vote::kLast;
 }
 
 __device__ inline Vote vote_share(const VoteInput& in, const RouterShape& shape,
@@ -85,11 +86,6 @@ __device__ inline Vote vote(PolicyKind kind, const VoteInput& in, const RouterSh
       break;  // of the laboratory: check_route_policy refuses them
   }
   return Vote::kNone;
-}
-
-// A row's first experts stay whatever the others say: it may choose before it hears of them.
-__device__ inline bool rows_choose_alone(PolicyKind kind) {
-  return kind == PolicyKind::kOff || kind == PolicyKind::kTopKReduced;
 }
 
 // Needs the mass of each expert: only then is it computed before the vote.

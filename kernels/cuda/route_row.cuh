@@ -13,7 +13,8 @@ namespace lynx::cuda {
 // An unsigned integer in the order of the floats; -0 equals 0. 0 stands for "no expert": no float maps there.
 __device__ inline std::uint32_t rank_key(float z) {
   const std::uint32_t bits = __float_as_uint(z + 0.0F);
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+  const auto sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);  // of all bits
+  return bits ^ (sign | 0x80000000U);
 }
 __device__ inline float key_value(std::uint32_t key) {
   return __uint_as_float((key >> 31) != 0 ? key ^ 0x80000000U : ~key);
@@ -60,10 +61,11 @@ struct RowKeys {
   }
 
   // key[v] in a loop that is not unrolled.
-  __device__ std::uint32_t at(int v) const {
+  __device__ std::uint32_t at(int v) const { return pick(key, v); }
+  static __device__ std::uint32_t pick(const std::uint32_t (&keys)[V], int v) {
     std::uint32_t found = 0;
 #pragma unroll
-    for (int i = 0; i < V; ++i) found = i == v ? key[i] : found;
+    for (int i = 0; i < V; ++i) found = i == v ? keys[i] : found;
     return found;
   }
 
@@ -76,6 +78,20 @@ struct RowKeys {
       const float z = e < experts ? row[e] : 0.0F;
       nan |= z != z;
       key[v] = e < experts ? rank_key(z) : 0;
+    }
+    return __any_sync(kAllLanes, nan) == 0;
+  }
+  // The same where all lanes have all their experts, and `row` is a multiple of V floats.
+  __device__ bool load_full(const float* row, std::uint32_t lane) {
+    struct alignas(V * sizeof(float)) Part {
+      float z[V];
+    };
+    const Part part = reinterpret_cast<const Part*>(row)[lane];
+    bool nan = false;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      nan |= part.z[v] != part.z[v];
+      key[v] = rank_key(part.z[v]);
     }
     return __any_sync(kAllLanes, nan) == 0;
   }
@@ -126,7 +142,7 @@ struct RowKeys {
 };
 
 // A ranked list of experts, one a lane; lanes beyond the list hold expert 0xFFFFFFFF and key 0.
-struct Ranked {
+struct alignas(8) Ranked {
   std::uint32_t expert = 0xFFFFFFFF;
   std::uint32_t key = 0;
 };
@@ -147,9 +163,19 @@ __device__ void take_ranked(RowKeys<V>& keys, Ranked& list, std::uint32_t from, 
 // What the weights of a row need of its exact top-k.
 struct RowMass {
   float max = 0;
+  std::uint32_t own = 0;  // of lane's expert of the exact top-k
   std::uint64_t top = 0;  // sum of the exact top-k
   std::uint64_t all = 0;  // what a mass is divided by to give a probability; only without norm_topk_prob
 };
+
+// The weight of a mass: its part of `whole`, which `slots` share alike if it is nothing.
+__device__ inline float weigh_part(const RouterShape& shape, const RowMass& row, std::uint32_t mass,
+                                   std::uint64_t whole, std::uint32_t slots) {
+  const float part = whole == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
+                                : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(whole));
+  if (shape.norm_topk_prob) return part;
+  return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
+}
 
 // The weight of lane's chosen expert; retained: share of the top-k's mass in the first `kept`, 2^-24.
 __device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, const RowMass& row,
@@ -163,10 +189,7 @@ __device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, co
     const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
     retained = static_cast<std::uint32_t>(quotient(kept_sum << 24, row.top));
   }
-  const float part = whole == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
-                                : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(whole));
-  if (shape.norm_topk_prob) return part;
-  return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
+  return weigh_part(shape, row, mass, whole, slots);
 }
 
 }  // namespace lynx::cuda

@@ -8,9 +8,9 @@
 namespace lynx::cuda {
 
 // Whether A has such an expert for the row. keys: all but the row's first.
-template <int V>
+template <int V, typename Keys>
 __device__ inline bool is_served(const RouteArgs& args, const RouteShared& s, const Row& row,
-                                 const RowKeys<V>& keys, const Ranked& top, const RowMass& mass) {
+                                 const Keys& keys, const Ranked& top, const RowMass& mass) {
   const std::uint32_t bits = keys.bits_of(s.active, row.lane);
   bool served = row.lane == 0 && has_bit(s.active, top.expert);
 #pragma unroll 1
@@ -22,11 +22,11 @@ __device__ inline bool is_served(const RouteArgs& args, const RouteShared& s, co
 
 // All rows are judged by what stays by its energy, before any of them brings its first; exact rows bring it
 // whatever is there.
-template <int V, bool kAlone>
-__device__ __noinline__ void serve_rows(const RouteArgs& args, RouteShared& s, Row row, RowKeys<V> keys,
-                                        Ranked top, RowMass mass) {
+template <int V, bool kAlone, typename Keys>
+__device__ __noinline__ void serve_rows(const RouteArgs& args, RouteShared& s, Row row, Keys keys, Ranked top,
+                                        RowMass mass) {
   const Blocks<kAlone> blocks;
-  if (row.votes && (row.exact || !is_served(args, s, row, keys, top, mass)) && row.lane == 0)
+  if (row.votes && (row.exact || !is_served<V>(args, s, row, keys, top, mass)) && row.lane == 0)
     blocks.each([&](std::uint32_t b) {
       atomicOr(&blocks.of(s, b).brought[top.expert / 32], 1U << (top.expert % 32));
     });

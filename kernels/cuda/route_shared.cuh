@@ -12,11 +12,14 @@
 namespace lynx::cuda {
 
 inline constexpr std::uint32_t kRowsPerBlock = 16;
-inline constexpr std::uint32_t kRouteThreads = kRowsPerBlock * kWarp;
+// A block's first warps have a row each, the others 32 experts each: so many words of experts at most.
+inline constexpr std::uint32_t kRowThreads = kRowsPerBlock * kWarp;
+template <int kWords>
+inline constexpr std::uint32_t kRouteThreads = kRowThreads + kWords * kWarp;
 inline constexpr std::uint32_t kMostBlocks = kMaxRouteRows / kRowsPerBlock;
 inline constexpr std::uint32_t kRowBits = (1U << kRowsPerBlock) - 1;
 inline constexpr std::uint32_t kActiveWords = kMaxRouteExperts / 32;
-static_assert(kRouteThreads >= kMaxRouteExperts, "a thread an expert");
+static_assert(kRowThreads >= kMaxRouteExperts, "a thread an expert when the set is filled up");
 
 // A power of two.
 inline unsigned route_blocks(std::uint32_t rows) {
@@ -52,19 +55,24 @@ struct Blocks {
 };
 
 struct RouteShared {
+  // [block of the cluster]: of its rows; other blocks send theirs (route_mail.cuh). Zero for blocks that are
+  // not there.
+  // Bit r: row r makes the expert stay. Bit r + 16: it has the expert among its exact top-k, and would let it
+  // go (lynx: unless all voters say so).
+  alignas(16) std::uint32_t votes[kMostBlocks][kMaxRouteExperts];
+  alignas(16) std::uint32_t brings[kMostBlocks][kMaxRouteExperts];  // bit r: row r takes it, not of its top-k
+  alignas(16) std::uint32_t energy[kMostBlocks][kMaxRouteExperts];  // energy: the rows' sum
+  alignas(16) std::uint32_t voters[kMostBlocks];   // bit r: row r votes; bit r + 16: it has a NaN
+  alignas(16) std::uint32_t active[kActiveWords];  // the set A, a bit an expert
+  alignas(16) std::uint32_t lost[kActiveWords];    // experts of some row's exact top-k that are not in A
+  alignas(16) std::uint32_t scan[kActiveWords];  // of 32 experts: how many are taken << 16 | by how many rows
+  std::uint32_t routed[kActiveWords];            // of 32 experts: how many are in some row's exact top-k
+  std::uint32_t brought[kActiveWords];           // energy with k = 1: by all rows, see route_serve.cuh
+  std::uint64_t rows_of[kMaxRouteExperts];       // bit r: row r of the batch takes the expert
   std::uint32_t
-      votes[kMaxRouteExperts];  // low half, bit r: row r makes the expert stay; high half: kLast votes
-  std::uint32_t energy[kMaxRouteExperts];      // energy: of this block's rows
-  std::uint32_t used[kMaxRouteExperts];        // bit r: row r of this block takes the expert
-  std::uint64_t rows_of[kMaxRouteExperts];     // bit r: row r of the batch takes the expert
-  std::uint32_t start[kMaxRouteExperts];       // the expert's first pair in the transposed plan
-  std::uint32_t active[kActiveWords];          // the set A, a bit an expert
-  std::uint32_t routed[kActiveWords];          // experts of this block's exact top-k sets
-  std::uint32_t brought[kActiveWords];         // energy with k = 1: by all rows, see route_serve.cuh
-  std::uint32_t scan[kRowsPerBlock];           // of the warps
-  std::uint32_t voters;                        // of this block
-  std::uint32_t chosen[kRowsPerBlock][kWarp];  // a row's kept experts, made dense
-  std::uint32_t chosen_key[kRowsPerBlock][kWarp];
+      start[kMaxRouteExperts];  // the expert's first pair in the transposed plan, from its 32's first
+  Ranked chosen[kRowsPerBlock]
+               [kWarp];  // a row's experts, on their way from those who find them to their lanes
   // Block 0 only: one entry a row of the batch.
   std::uint32_t retained[kMaxRouteRows];
   std::uint32_t remapped[kMaxRouteRows];

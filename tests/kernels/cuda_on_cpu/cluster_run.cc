@@ -171,7 +171,7 @@ void ClusterRun::explain_deadlock() const {
   unsigned at_block = 0;
   unsigned in_warp = 0;
   for (const Lane& lane : lanes_) {
-    at_block += !lane.ended && lane.word == &blocks_[lane.block].barrier.round ? 1 : 0;
+    at_block += !lane.ended && lane.word == &blocks_[lane.block].barriers[0].round ? 1 : 0;
     in_warp +=
         !lane.ended && lane.word == &warps_[lane.block * warps_of_block_ + lane.thread / kWarp].meeting.round;
   }
@@ -194,14 +194,16 @@ void ClusterRun::interrupt_access() {
 
 void ClusterRun::give_way() { scheduler_ = std::move(scheduler_).resume(); }
 
-void ClusterRun::block_barrier() {
-  Barrier& barrier = block().barrier;
-  const std::uint32_t round = barrier.round;
-  ++barrier.arrived;
-  if (barrier.complete(launch_.threads))
-    ++changes_;
-  else
-    wait_while(barrier.round, round);
+void ClusterRun::arrive_at(unsigned barrier, unsigned threads) {
+  Barrier& at = block().barriers.at(barrier);
+  ++at.arrived;
+  if (at.complete(threads)) ++changes_;
+}
+
+void ClusterRun::wait_at(unsigned barrier, unsigned threads) {
+  const std::uint32_t round = block().barriers.at(barrier).round;
+  arrive_at(barrier, threads);
+  wait_while(block().barriers.at(barrier).round, round);
 }
 
 void ClusterRun::cluster_arrive() {

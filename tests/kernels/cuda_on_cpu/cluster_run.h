@@ -1,6 +1,7 @@
 // One cluster of blocks that runs: its state, and its schedule. See emulator.h.
 #pragma once
 
+#include <array>
 #include <boost/context/fiber.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +53,7 @@ struct Warp {
 
 struct Block {
   std::vector<std::byte> shared;
-  Barrier barrier;
+  std::array<Barrier, 16> barriers;
   unsigned running = 0;  // threads
 };
 
@@ -72,7 +73,8 @@ class ClusterRun {
   Block& block(unsigned rank);
   void give_way();
   void interrupt_access();
-  void block_barrier();
+  void arrive_at(unsigned barrier, unsigned threads);
+  void wait_at(unsigned barrier, unsigned threads);
   void cluster_arrive();
   void cluster_wait();
   bool has_met() const { return cluster_.round != 0; }

@@ -36,7 +36,9 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
 }
 
 std::byte* shared_memory() { return running->block().shared.data(); }
-void block_barrier() { running->block_barrier(); }
+void block_barrier() { wait_at(0, running->launch().threads); }
+void arrive_at(unsigned barrier, unsigned threads) { running->arrive_at(barrier, threads); }
+void wait_at(unsigned barrier, unsigned threads) { running->wait_at(barrier, threads); }
 void cluster_arrive() { running->cluster_arrive(); }
 void cluster_wait() { running->cluster_wait(); }
 unsigned cluster_blocks() { return running->launch().cluster; }

@@ -53,6 +53,9 @@ extern Index thread_index, block_index, block_threads, grid_blocks;
 
 std::byte* shared_memory();  // of the running thread's block
 void block_barrier();
+// One of the block's 16 barriers, for so many threads: some wait, others only say that they have come.
+void arrive_at(unsigned barrier, unsigned threads);
+void wait_at(unsigned barrier, unsigned threads);
 
 // All threads of the cluster: each arrives, then waits.
 void cluster_arrive();

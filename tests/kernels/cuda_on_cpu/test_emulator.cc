@@ -81,6 +81,27 @@ TEST(Emulator, OrdersOnlyWhatABarrierOrders) {
   EXPECT_EQ(with, std::set<unsigned>{kThreads});
 }
 
+// Of a barrier's threads, half only say that they have come: they do not wait for the others, who miss none.
+TEST(Emulator, SomeThreadsOfABarrierGoOn) {
+  std::set<unsigned> seen, ahead;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    unsigned come = 0, left = 0;
+    run({.threads = kThreads}, [&] {
+      if (threadIdx.x < kThreads / 2) {
+        atomicAdd(&come, 1U);
+        cuda::arrive_at(3, kThreads);
+        atomicAdd(&left, 1U);
+      } else {
+        if (threadIdx.x == kThreads / 2) ahead.insert(left);
+        cuda::wait_at(3, kThreads);
+        seen.insert(come);
+      }
+    });
+  }
+  EXPECT_EQ(seen, std::set<unsigned>{kThreads / 2});
+  EXPECT_GT(ahead.size(), 1U);
+}
+
 TEST(Emulator, AtomicsLoseNothing) {
   run({.threads = kThreads, .shared_bytes = 8}, [] {
     auto& counters = shared<std::uint32_t[2]>();
@@ -151,6 +172,29 @@ TEST(Emulator, MailIsThereOnceItHasBeenAwaited) {
     missed_late += words_missed(true);
   }
   EXPECT_GT(missed_late, 0U);
+}
+
+TEST(Emulator, APeerGetsWordsAtTheirOwnPlace) {
+  struct Box {
+    alignas(16) uint4 quad;
+    std::uint32_t word;
+    cuda::Inbox inbox;
+  };
+  run({.blocks = 2, .threads = kThreads, .shared_bytes = sizeof(Box), .cluster = 2}, [&] {
+    Box& box = shared<Box>();
+    if (threadIdx.x == 0) box.inbox.expect(sizeof(uint4) + sizeof(std::uint32_t));
+    cluster_arrive();
+    cluster_wait();
+    if (threadIdx.x == 0) {
+      const cuda::Peer peer(&box, 1 - cluster_rank());
+      peer.send(box.inbox, &box.quad, uint4{1, 2, 3, cluster_rank()});
+      peer.send(box.inbox, &box.word, 5 + cluster_rank());
+    }
+    box.inbox.await();
+    EXPECT_EQ(box.quad.w, 1 - cluster_rank());
+    EXPECT_EQ(box.quad.x, 1U);
+    EXPECT_EQ(box.word, 6 - cluster_rank());
+  });
 }
 
 TEST(Emulator, SaysWhatAKernelMustNotDo) {

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
+struct uint4 {
+  unsigned x, y, z, w;
+};
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
 };

@@ -9,6 +9,9 @@ inline unsigned cluster_rank() { return on_cpu::cluster_rank(); }
 inline void cluster_arrive() { on_cpu::cluster_arrive(); }
 inline void cluster_wait() { on_cpu::cluster_wait(); }
 
+inline void arrive_at(unsigned barrier, unsigned threads) { on_cpu::arrive_at(barrier, threads); }
+inline void wait_at(unsigned barrier, unsigned threads) { on_cpu::wait_at(barrier, threads); }
+
 class Inbox {
  public:
   void expect(std::uint32_t bytes) {
@@ -45,6 +48,20 @@ class Inbox {
   }
 
   std::uint32_t opened_, left_, waits_;
+};
+
+class Peer {
+ public:
+  Peer() = default;
+  Peer(const void*, unsigned block) : block_(block) {}
+  template <typename T>
+  void send(const Inbox& inbox, T* to, T value) const {
+    if (reinterpret_cast<std::uintptr_t>(to) % sizeof value != 0) on_cpu::fail("a store that is not aligned");
+    inbox.send(to, block_, value);
+  }
+
+ private:
+  unsigned block_ = ~0U;
 };
 
 }  // namespace lynx::cuda
