@@ -12,6 +12,12 @@ AttentionRows attention_rows(const AttentionLayer& w, const AttentionScratch& sc
           .rope = w.rope};
 }
 
+void Backend::norm_matmul(TensorView out, TensorView normed, TensorView x, TensorView norm_weight, float eps,
+                          const Matrix& w) {
+  rms_norm(normed, x, norm_weight, eps);
+  matmul(out, normed, w);
+}
+
 void Backend::attention_block(TensorView x, const AttentionLayer& w, const AttentionScratch& scratch,
                               std::uint32_t layer) {
   rms_norm(scratch.normed, x, w.norm, w.eps);

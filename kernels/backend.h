@@ -179,6 +179,9 @@ class Backend {
   virtual void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) = 0;  // [T,H] [T,H] [1,H]
   virtual void matmul(TensorView out, TensorView x, const Matrix& w) = 0;                 // [T,N] [T,K] [N,K]
   virtual void matmul_add(TensorView out, TensorView x, const Matrix& w) = 0;             // out += x w^T
+  // normed = rms_norm(x), out = normed w^T: the two operations in turn, unless a device does better.
+  virtual void norm_matmul(TensorView out, TensorView normed, TensorView x, TensorView norm_weight, float eps,
+                           const Matrix& w);  // [T,N] [T,K] [T,K] [1,K] [N,K]
   // Norm and rotary embedding of q and k; k and v go into the pool; then causal attention, scaled by
   // 1/sqrt(D), over the rows' own sequences.
   virtual void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) = 0;  // [T,Hq*D]

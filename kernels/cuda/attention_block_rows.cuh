@@ -15,16 +15,7 @@ struct NormShared {
   float of_chunk[kMaxParts][kMaxRows];  // of the whole row: every block writes its own into all
 };
 
-// Rows g and g + 8 of a tile, 8 k of each, where skinny_gemm's fragments have them. step: 32 k of the part.
-__device__ inline void store_fragments(uint4* tile, unsigned step, const uint4& low, const uint4& high) {
-  uint4* pair = tile + step * 2 * kWarp + threadIdx.x % kWarp;
-  pair[0] = {low.x, high.x, low.y, high.y};
-  pair[kWarp] = {low.z, high.z, low.w, high.w};
-}
-
-__device__ inline uint4 pack8(const float (&v)[8]) {
-  return {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
-}
+using skinny::store_fragments;
 
 // A lane's share of the norm's weights, which can be there before the rows.
 struct NormWeights {

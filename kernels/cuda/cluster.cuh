@@ -18,6 +18,11 @@ __device__ inline unsigned cluster_rank() {
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+// Where all that the others must see is a barrier that publish_barriers() has published: without the fence,
+// which waits for whatever its thread has under way.
+__device__ inline void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Where the same variable lies in the shared memory of another block.
@@ -95,6 +100,13 @@ class Sender {
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
             to_ + index * static_cast<unsigned>(sizeof(float))),
         "f"(a), "f"(b), "r"(arrived_)
+        : "memory");
+  }
+  __device__ void send4(unsigned index, const float (&v)[4]) const {  // index: a multiple of 4
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+        "[%5];" ::"r"(to_ + index * static_cast<unsigned>(sizeof(float))),
+        "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(arrived_)
         : "memory");
   }
 

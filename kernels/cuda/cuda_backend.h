@@ -68,6 +68,8 @@ class CudaBackend final : public Backend {
   void rms_norm(TensorView out, TensorView x, TensorView weight, float eps) override;
   void matmul(TensorView out, TensorView x, const Matrix& w) override;
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override;
+  void norm_matmul(TensorView out, TensorView normed, TensorView x, TensorView norm_weight, float eps,
+                   const Matrix& w) override;
   void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) override;
   void attention_block(TensorView x, const AttentionLayer& w, const AttentionScratch& scratch,
                        std::uint32_t layer) override;

@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention_block.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/experts.h"
+#include "kernels/cuda/norm_gemm.h"
 #include "kernels/cuda/rope_store.h"
 #include "kernels/cuda/route.h"
 #include "kernels/cuda/rows.h"
@@ -51,6 +52,23 @@ void CudaBackend::multiply(TensorView out, TensorView x, const Matrix& w, bool a
     args.x = rows_from(x, first, count);
     skinny_gemm(args, stream_.get());
   }
+}
+
+void CudaBackend::norm_matmul(TensorView out, TensorView normed, TensorView x, TensorView norm_weight,
+                              float eps, const Matrix& w) {
+  const NormGemmArgs args{.out = out,
+                          .normed = normed,
+                          .x = x,
+                          .norm_weight = norm_weight,
+                          .eps = eps,
+                          .weights = static_cast<const CudaMatrix&>(w).weights(),
+                          .live_rows = step_.live,
+                          .kernels = gpu_.kernels};
+  if (!step_.decode || !norm_gemm_takes(args))
+    return Backend::norm_matmul(out, normed, x, norm_weight, eps, w);
+  LYNX_CHECK(x.cols == w.k && out.cols == w.n && out.rows == x.rows && normed.rows == x.rows,
+             "norm_matmul: shapes");
+  norm_gemm(args, stream_.get());
 }
 
 DecodeAttentionArgs CudaBackend::decode_attention_args(TensorView out, const AttentionRows& in,

@@ -18,8 +18,6 @@ namespace {
 
 using namespace skinny;
 
-constexpr unsigned kMaxCluster = 8;  // what every device allows
-
 // Shared memory: two rounds of sums if two blocks then still fit a multiprocessor, and the rows.
 template <unsigned kRowTiles>
 struct Memory {
@@ -105,12 +103,6 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_gemm_kernel(const GemmPara
     if (Sizes::kRounds == 1) cluster_sync(blocks);  // else the next round's barrier is the one before reuse
   }
   if (Sizes::kRounds > 1 && blocks > 1) cluster_sync(blocks);  // the others may still read this block's sums
-}
-
-// k of one block. Small matrices are cut finer, to have more of them read at once.
-unsigned block_k_of(std::uint64_t n, unsigned k) {
-  constexpr std::uint64_t kSmall = std::uint64_t{1} << 21;
-  return n * k < kSmall && k <= kMaxCluster * kAhead * kSlice ? kAhead * kSlice : 2 * kAhead * kSlice;
 }
 
 // How many clusters of this kernel the device holds at once: a cluster stays within a part of the chip, which

@@ -13,10 +13,17 @@ namespace lynx::cuda::skinny {
 
 inline constexpr unsigned kWarps = 8;
 inline constexpr unsigned kThreads = kWarps * kWarp;
-inline constexpr unsigned kTile = 16;   // outputs of a warp at a time
-inline constexpr unsigned kSlice = 64;  // k of two such loads
-inline constexpr unsigned kAhead = 4;   // slices in flight of each warp
-inline constexpr unsigned kStep = 32;   // k of 16 bytes a lane
+inline constexpr unsigned kTile = 16;       // outputs of a warp at a time
+inline constexpr unsigned kSlice = 64;      // k of two such loads
+inline constexpr unsigned kAhead = 4;       // slices in flight of each warp
+inline constexpr unsigned kStep = 32;       // k of 16 bytes a lane
+inline constexpr unsigned kMaxCluster = 8;  // what every device allows
+
+// k of one block. Small matrices are cut finer, to have more of them read at once.
+inline unsigned block_k_of(std::uint64_t n, unsigned k) {
+  constexpr std::uint64_t kSmall = std::uint64_t{1} << 21;
+  return n * k < kSmall && k <= kMaxCluster * kAhead * kSlice ? kAhead * kSlice : 2 * kAhead * kSlice;
+}
 
 struct Slice {  // 64 k of 16 outputs, of which this lane holds those of outputs g and g + 8
   uint4 low[2], high[2];
@@ -63,6 +70,13 @@ __device__ inline void prefetch_slices(const GemmParams& p, unsigned tile, unsig
   }
 }
 
+// Rows g and g + 8 of a tile, 8 k of each. step: 32 k of the tile's.
+__device__ inline void store_fragments(uint4* tile, unsigned step, const uint4& low, const uint4& high) {
+  uint4* pair = tile + step * 2 * kWarp + threadIdx.x % kWarp;
+  pair[0] = {low.x, high.x, low.y, high.y};
+  pair[kWarp] = {low.z, high.z, low.w, high.w};
+}
+
 // This block's k of every row into shared memory, as fragments [row tiles][part_k / 16][lanes]; zeros for
 // padding and past the end.
 template <unsigned kRowTiles>
@@ -76,9 +90,7 @@ __device__ void load_rows(uint4* to, const GemmParams& p, unsigned live, unsigne
     const uint4 low = row < live && k < p.k ? *reinterpret_cast<const uint4*>(from) : uint4{};
     const uint4 high =
         row + 8 < live && k < p.k ? *reinterpret_cast<const uint4*>(from + 8 * p.x_stride) : uint4{};
-    uint4* pair = to + i / kWarp * 2 * kWarp + lane;
-    pair[0] = {low.x, high.x, low.y, high.y};
-    pair[kWarp] = {low.z, high.z, low.w, high.w};
+    store_fragments(to, i / kWarp, low, high);
   }
 }
 

@@ -43,14 +43,17 @@ __device__ inline void load8(float (&v)[8], const __nv_bfloat16* from) {
   v[4] = low_bf16(a.z), v[5] = high_bf16(a.z), v[6] = low_bf16(a.w), v[7] = high_bf16(a.w);
 }
 
+__device__ inline uint4 pack8(const float (&v)[8]) {
+  return {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7])};
+}
+
 __device__ inline void store8(float* to, const float (&v)[8]) {
   reinterpret_cast<float4*>(to)[0] = {v[0], v[1], v[2], v[3]};
   reinterpret_cast<float4*>(to)[1] = {v[4], v[5], v[6], v[7]};
 }
 
 __device__ inline void store8(__nv_bfloat16* to, const float (&v)[8]) {
-  *reinterpret_cast<uint4*>(to) = {pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
-                                   pack_bf16(v[6], v[7])};
+  *reinterpret_cast<uint4*>(to) = pack8(v);
 }
 
 // One element, rounded to the row's type.

@@ -30,9 +30,10 @@ __device__ inline std::uint64_t step_nanoseconds() {
   return now;
 }
 __device__ inline void leave_step_mark(std::uint64_t waits) {
-  if (step_marks == nullptr || threadIdx.x != 0 || blockIdx.x != 0 || blockIdx.y != 0) return;
+  if (step_marks == nullptr || (threadIdx.x | blockIdx.x | blockIdx.y | blockIdx.z) != 0) return;
   const std::uint64_t ready = step_nanoseconds();
-  step_marks[ready / kStepTick % kStepMarks] = {waits, ready, gridDim.x * gridDim.y, blockDim.x, 0};
+  step_marks[ready / kStepTick % kStepMarks] = {waits, ready, gridDim.x * gridDim.y * gridDim.z, blockDim.x,
+                                                0};
 }
 #endif
 

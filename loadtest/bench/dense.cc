@@ -72,10 +72,21 @@ void measure_gemm(Report& report, const std::string& name, std::uint32_t n, std:
   }
 }
 
+// The router's product with the norm of its rows: in one launch, and in two.
+void measure_router(Report& report, const DenseShape& s) {
+  const cuda::GemmLayers layers(s.experts, s.hidden, cuda::kSkinnyRows);
+  for (const std::uint32_t rows : {1U, 16U, 32U, 64U}) {
+    report.add_read(s.name + ".norm_router.b" + std::to_string(rows), layers.normed_us(rows, false),
+                    layers.weight_bytes() + 4.0 * rows * s.hidden,
+                    {{"apart_us", layers.normed_us(rows, true)}});
+  }
+}
+
 void measure_products(Report& report, const DenseShape& s) {
   measure_gemm(report, s.name + ".qkv", s.qkv_size(), s.hidden, false);
   measure_gemm(report, s.name + ".o", s.hidden, s.q_size(), true);
   measure_gemm(report, s.name + ".router", s.experts, s.hidden, false);
+  measure_router(report, s);
   measure_gemm(report, s.name + ".head", s.vocab, s.hidden, false);
 }
 
@@ -104,6 +115,7 @@ void print_timeline(const std::vector<double>& marks, std::uint32_t rows) {
 struct DenseFlags {
   bool all = false;
   bool block = false;
+  bool router = false;
   bool timeline = false;
   std::vector<std::uint32_t> contexts = {kUnevenContext};
 };
@@ -189,10 +201,14 @@ std::vector<BenchRow> run(const DenseFlags& flags) {
   if (flags.all) names.insert(names.end(), {"qwen2-57b-a14b", "mixtral-8x7b"});
   for (const std::string& name : names) {
     const DenseShape shape = dense_shape(name);
+    if (flags.router) {
+      measure_router(report, shape);
+      continue;
+    }
     measure_attention(report, shape, flags);
     if (!flags.block) measure_products(report, shape);
   }
-  if (flags.block) return report.take();
+  if (flags.block || flags.router) return report.take();
   measure_prefill(report, dense_shape(kQwen3));
   measure_small(report, dense_shape(kQwen3));
   return report.take();
@@ -206,6 +222,7 @@ Subcommand add_dense(CLI::App& app) {
       app.add_subcommand("dense", "dense kernels on the GPU against the time to read their bytes");
   parser->add_flag("--all", flags->all, "every model's dimensions, not only Qwen3-30B-A3B's");
   parser->add_flag("--block", flags->block, "attention and its block alone");
+  parser->add_flag("--router", flags->router, "norm and router's product alone");
   parser->add_flag("--timeline", flags->timeline, "print when the attention block passes what");
   parser->add_option("--context", flags->contexts, "tokens of each sequence, for the block and the layer")
       ->check(CLI::Range(1U, 131072U))

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/attention_block.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/norm_gemm.h"
 #include "loadtest/bench/dense_operands.h"
 
 namespace lynx::cuda {
@@ -69,14 +69,15 @@ void DenseChain::layer(std::uint32_t i, std::uint32_t rows, LayerPart part, cuda
   if (part == LayerPart::kBlockApart) return attention_block_apart(block, stream);
   attention_block(block, stream);
   if (part == LayerPart::kBlock) return;
-  rms_norm({.out = normed, .x = hidden, .weight = norm, .eps = 1e-6F, .live_rows = nullptr}, stream);
-  skinny_gemm({.out = view_of(logits_, rows, s.experts),
-               .x = normed,
-               .weights = matrix(router_, s.experts, s.hidden),
-               .add = false,
-               .live_rows = nullptr,
-               .kernels = kernels_of_device()},
-              stream);
+  norm_gemm({.out = view_of(logits_, rows, s.experts),
+             .normed = normed,
+             .x = hidden,
+             .norm_weight = norm,
+             .eps = 1e-6F,
+             .weights = matrix(router_, s.experts, s.hidden),
+             .live_rows = nullptr,
+             .kernels = kernels_of_device()},
+            stream);
 }
 
 double DenseChain::us(std::uint32_t rows, LayerPart part) const {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/cuda/norm_gemm.h"
 #include "loadtest/bench/dense_operands.h"
 
 namespace lynx::cuda {
@@ -23,7 +24,9 @@ GemmLayers::GemmLayers(std::uint32_t n, std::uint32_t k, std::uint32_t rows)
       layers_(layers_for(2.0 * n * k)),
       weights_(random_bf16(std::size_t{layers_} * n * k, 0.02F)),
       x_(random_bf16(std::size_t{rows} * k, 1)),
-      out_(allocate_block<float>(std::size_t{rows} * n)) {}
+      out_(allocate_block<float>(std::size_t{rows} * n)),
+      hidden_(upload_block<float>(ones(std::size_t{rows} * k))),
+      norm_(upload_block<float>(ones(k))) {}
 
 GemmArgs GemmLayers::args(std::uint32_t layer, std::uint32_t rows, bool add) const {
   return {.out = view_of(out_, rows, n_),
@@ -55,6 +58,24 @@ double GemmLayers::wide_us(std::uint32_t rows, bool add) const {
   require(cudaDeviceSynchronize(), "warm-up");
   const auto all = [&](cudaStream_t stream) {
     for (std::uint32_t i = 0; i < layers_; ++i) gemm.run(args(i, rows, add), stream);
+  };
+  return graph_microseconds(all, kReplays) / layers_;
+}
+
+double GemmLayers::normed_us(std::uint32_t rows, bool apart) const {
+  const auto all = [&](cudaStream_t stream) {
+    for (std::uint32_t i = 0; i < layers_; ++i) {
+      const GemmArgs gemm = args(i, rows, false);
+      const NormGemmArgs both = {.out = gemm.out,
+                                 .normed = gemm.x,
+                                 .x = view_of(hidden_, rows, k_),
+                                 .norm_weight = view_of(norm_, 1, k_),
+                                 .eps = 1e-6F,
+                                 .weights = gemm.weights,
+                                 .live_rows = nullptr,
+                                 .kernels = gemm.kernels};
+      apart ? norm_gemm_apart(both, stream) : norm_gemm(both, stream);
+    }
   };
   return graph_microseconds(all, kReplays) / layers_;
 }

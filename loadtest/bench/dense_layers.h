@@ -31,13 +31,14 @@ class GemmLayers {
   double skinny_us(std::uint32_t rows, bool add) const;
   double cached_us(std::uint32_t rows, bool add) const;  // one layer again and again: from L2, if it fits
   double wide_us(std::uint32_t rows, bool add) const;
+  double normed_us(std::uint32_t rows, bool apart) const;  // of f32 rows, normed first
 
  private:
   GemmArgs args(std::uint32_t layer, std::uint32_t rows, bool add) const;
 
   std::uint32_t n_, k_, layers_;
   DeviceBlock<std::uint16_t> weights_, x_;
-  DeviceBlock<float> out_;
+  DeviceBlock<float> out_, hidden_, norm_;
 };
 
 // KV of `rows` sequences in several layers, blocks of 16 tokens in scattered order.

@@ -133,8 +133,7 @@ void MoeTransformer::forward_rows(const StepShape& shape) {
         w.attention_norm.view, eps, *w.qkv, {w.q_norm.view, w.k_norm.view, eps}, rope, *w.o};
     backend_->attention_block(x, attention, scratch, layer);  // norm, q k v, attention, output projection
 
-    backend_->rms_norm(normed, x, w.mlp_norm.view, eps);
-    backend_->matmul(router, normed, *w.router);
+    backend_->norm_matmul(router, normed, x, w.mlp_norm.view, eps, *w.router);  // norm, then the router
     backend_->route(*plans_, layer,
                     replayed == nullptr ? router : replayed[layer % replayed_.size()].view.first_rows(t));
     backend_->experts_add(x, normed, *w.experts, *plans_, layer);

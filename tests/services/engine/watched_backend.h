@@ -52,6 +52,10 @@ class WatchedBackend final : public Backend {
   }
   void matmul(TensorView out, TensorView x, const Matrix& w) override { of_->matmul(out, x, w); }
   void matmul_add(TensorView out, TensorView x, const Matrix& w) override { of_->matmul_add(out, x, w); }
+  void norm_matmul(TensorView out, TensorView normed, TensorView x, TensorView norm_weight, float eps,
+                   const Matrix& w) override {
+    of_->norm_matmul(out, normed, x, norm_weight, eps, w);
+  }
   void attention(TensorView out, const AttentionRows& in, std::uint32_t layer) override {
     of_->attention(out, in, layer);
   }
