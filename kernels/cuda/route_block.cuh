@@ -22,7 +22,6 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
   }
   if (threadIdx.x < kActiveWords) {
     s.active[threadIdx.x] = 0;
-    s.lost[threadIdx.x] = 0;
     s.scan[threadIdx.x] = 0;
     s.routed[threadIdx.x] = 0;
     s.brought[threadIdx.x] = 0;
@@ -43,7 +42,7 @@ template <typename Keys>
 __device__ inline float weigh_kept(const RouteArgs& args, const Row& row, const Keys& keys, const Ranked& top,
                                    RowMass& mass) {
   if (!votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
-  if (!args.shape.norm_topk_prob)
+  if (!args.shape.norm_topk_prob) [[unlikely]]
     mass.all = args.shape.kind == RouterKind::kSigmoid
                    ? kMassOne
                    : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
@@ -51,24 +50,16 @@ __device__ inline float weigh_kept(const RouteArgs& args, const Row& row, const 
   return row.lane < args.shape.top_k ? weight : 0;
 }
 
-// Once A is known by the votes: what may still be added to it. Returns whether some row may not keep its
-// exact top-k. All threads of the cluster; what has no row has no votes.
+// Once A is known by the votes, and rows may have to choose again: what is still added to it. All threads of
+// the cluster; what has no row has no votes.
 template <int V, bool kAlone, typename Keys>
-__device__ inline bool settle(const RouteArgs& args, const RouteArgs& whole, RouteShared& s, const Row& row,
-                              const Keys& keys, const Ranked& top, const RowMass& mass) {
-  const Active<V> active = look_at_active<V>(s);
-  const Voters voters = count_voters(s);
-  if (votes_by_margin(args.policy, args.shape)) {
-    serve_rows<V, kAlone>(whole, s, row, keys, top, mass);
-    if (needs_fill(args, count_bits(s.active, row.lane), voters.vote))
-      fill<kAlone>(whole, s, row, top, mass.max, voters.vote);
-    return true;
-  }
-  if (needs_fill(args, active.count, voters.vote)) {
-    fill<kAlone>(whole, s, row, top, mass.max, voters.vote);
-    return true;
-  }
-  return !all_keep(args, active.lost, voters.have_nan);
+__device__ inline void complete_active(const RouteArgs& args, const RouteArgs& whole, RouteShared& s,
+                                       const Row& row, const Keys& keys, const Ranked& top,
+                                       const RowMass& mass) {
+  if (votes_by_margin(args.policy, args.shape)) serve_rows<V, kAlone>(whole, s, row, keys, top, mass);
+  const std::uint32_t voters = count_voters(s).vote;
+  if (needs_fill(args, count_active<V>(s), voters)) [[unlikely]]
+    fill<kAlone>(whole, s, row, top, mass.max, voters);
 }
 
 // A warp with a row. What it does not need at once, it does between saying something and hearing from the
@@ -83,9 +74,10 @@ __device__ inline void route_row(const RouteArgs& args, const RouteArgs& whole, 
   if (row.live) row.votes = keys.load(row.logits, args.shape.experts, row.lane);
   mark_route(args, RouteMark::kLoaded);
   bool sure = false;
-  if (row.votes) sure = cast_votes(args, s, post.rank(), row, keys, top, mass);
-  if (row.live && row.lane == 0)
-    atomicOr(&s.voters[post.rank()], 1U << (row.in_block + (row.votes ? 0 : kRowsPerBlock)));
+  if (row.votes) [[likely]]
+    sure = cast_votes(args, s, post.rank(), row, keys, top, mass);
+  else if (row.live)
+    tell_row(s, post.rank(), row);
   mark_route(args, RouteMark::kVoted);
   post.row_has_spoken();
 
@@ -94,9 +86,10 @@ __device__ inline void route_row(const RouteArgs& args, const RouteArgs& whole, 
     if (sure) hint(args, row, row.lane, top.expert);
     weight = weigh_kept(args, row, keys, top, mass);
   }
-  __syncthreads();
+  const bool moves = __syncthreads_or(0) != 0;
   mark_route(args, RouteMark::kActive);
-  if (settle<V, kAlone>(args, whole, s, row, keys, top, mass)) {
+  if (moves) {
+    complete_active<V, kAlone>(args, whole, s, row, keys, top, mass);
     choice = choose_for(args, s, post.rank(), row, keys, top);
     post.row_has_spoken();
     mark_route(args, RouteMark::kChosen);
@@ -118,10 +111,11 @@ __device__ inline void route_experts(const RouteArgs& args, const RouteArgs& who
   const std::uint32_t e = threadIdx.x - kRowThreads;
   post.tell_votes();
   post.hear_votes();
-  std::uint32_t before = place_in_warp<kAlone>(s, e, count_votes<kAlone>(args, s, e));
-  __syncthreads();
-  const bool moved = settle<V, kAlone>(args, whole, s, none, typename KeysOf<V>::Type{}, {}, {});
-  if (moved) {
+  const Counted counted = count_votes<kAlone>(args, s, e);
+  std::uint32_t before = place_in_warp<kAlone>(s, e, counted.rows);
+  const bool moves = __syncthreads_or(counted.moves ? 1 : 0) != 0;
+  if (moves) {
+    complete_active<V, kAlone>(args, whole, s, none, typename KeysOf<V>::Type{}, {}, {});
     post.tell_brings();
     post.hear_brings();
     const std::uint64_t kept = has_bit(s.active, e) ? keepers(args, votes_for<kAlone>(s, e)) : 0;
@@ -131,8 +125,8 @@ __device__ inline void route_experts(const RouteArgs& args, const RouteArgs& who
   if (post.rank() != 0) return;
   write_expert<V>(args.plan, s, e, before);
   if (e / kWarp != V - 1) return;
-  if (moved) post.hear_rows();
-  write_totals(args, s, none.live_rows, moved);
+  if (moves) post.hear_rows();
+  write_totals(args, s, none.live_rows, moves);
 }
 
 }  // namespace lynx::cuda

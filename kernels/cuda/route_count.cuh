@@ -54,6 +54,12 @@ __device__ inline std::uint64_t keepers(const RouteArgs& args, const Votes& vote
   return args.policy == PolicyKind::kTopKReduced ? votes.keep : votes.keep | votes.let_go;
 }
 
+// Whatever the votes say.
+__device__ inline bool chooses_again(const RouteArgs& args) {
+  return args.policy == PolicyKind::kTopKReduced || fills_first(args.policy) ||
+         votes_by_margin(args.policy, args.shape);
+}
+
 // Thread e's expert, by what all blocks say.
 template <bool kAlone>
 __device__ inline bool stays(const RouteArgs& args, const RouteShared& s, const Votes& votes,
@@ -70,56 +76,46 @@ __device__ inline bool stays(const RouteArgs& args, const RouteShared& s, const 
   return stays_by_energy(energy, voters, args.shape.experts, args.derived);
 }
 
-// Every block, for itself, once it has heard all votes; thread e, and all lanes of its warp: whether e's
-// expert is in A, and which rows take it if nothing else is brought.
+// What the votes say of thread e's expert: which rows take it if nothing else is brought, and whether some
+// row of the batch may have to choose again. If none does, everybody knows who takes what: only rows that
+// have lost an expert, or have a NaN, take others, and only then can fewer than k be active.
+struct Counted {
+  std::uint64_t rows = 0;
+  bool moves = false;
+};
+
+// Every block, for itself, once it has heard all votes; all lanes of a warp.
 template <bool kAlone>
-__device__ inline std::uint64_t count_votes(const RouteArgs& args, RouteShared& s, std::uint32_t e) {
+__device__ inline Counted count_votes(const RouteArgs& args, RouteShared& s, std::uint32_t e) {
   const Votes votes = votes_for<kAlone>(s, e);
+  const bool have_nan = count_voters(s).have_nan != 0;
   const bool routed = (votes.keep | votes.let_go) != 0;
   const bool stay = stays<kAlone>(args, s, votes, e);
   const std::uint32_t active = __ballot_sync(kAllLanes, stay);
-  const std::uint32_t all =
-      __ballot_sync(kAllLanes, routed || (e < args.shape.top_k && count_voters(s).have_nan != 0));
-  const std::uint32_t lost = __ballot_sync(kAllLanes, routed && !stay);
+  const std::uint32_t all = __ballot_sync(kAllLanes, routed || (e < args.shape.top_k && have_nan));
   if (e % kWarp == 0) {
     s.active[e / kWarp] = active;
-    s.lost[e / kWarp] = lost;
     s.routed[e / kWarp] = static_cast<std::uint32_t>(__popc(all));
   }
-  return stay ? keepers(args, votes) : 0;
+  return {stay ? keepers(args, votes) : 0, (routed && !stay) || have_nan || chooses_again(args)};
 }
 
-// Of the words of N experts.
+// Of A. V: words that may not be zero.
 template <int V>
-struct Active {
+__device__ inline std::uint32_t count_active(const RouteShared& s) {
   std::uint32_t count = 0;
-  bool lost = false;
-};
-template <int V>
-__device__ inline Active<V> look_at_active(const RouteShared& s) {
-  Active<V> found;
-  std::uint32_t lost = 0;
 #pragma unroll
   for (std::uint32_t w = 0; w < V; w += 4) {
     const uint4 in = *reinterpret_cast<const uint4*>(&s.active[w]);
-    const uint4 out = *reinterpret_cast<const uint4*>(&s.lost[w]);
-    found.count += static_cast<std::uint32_t>(__popc(in.x) + __popc(in.y) + __popc(in.z) + __popc(in.w));
-    lost |= out.x | out.y | out.z | out.w;
+    count += static_cast<std::uint32_t>(__popc(in.x) + __popc(in.y) + __popc(in.z) + __popc(in.w));
   }
-  found.lost = lost != 0;
-  return found;
+  return count;
 }
 
 // Uniform over the cluster.
 __device__ inline bool needs_fill(const RouteArgs& args, std::uint32_t active, std::uint32_t voters) {
   if (voters == 0) return false;
   return fills_first(args.policy) || (args.policy != PolicyKind::kTopKReduced && active < args.shape.top_k);
-}
-
-// Whether every row keeps its exact top-k whole: then the votes have said who takes what, and nobody has to
-// hear anything else. Uniform over the cluster.
-__device__ inline bool all_keep(const RouteArgs& args, bool lost, std::uint32_t have_nan) {
-  return !lost && have_nan == 0 && args.policy != PolicyKind::kTopKReduced;
 }
 
 }  // namespace lynx::cuda

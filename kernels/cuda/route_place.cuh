@@ -84,10 +84,10 @@ __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, 
   plan.pair_weight[pair] = weight;
 }
 
-// One warp of block 0. moved: some row may not have kept all its exact top-k; all rows have told what they
+// One warp of block 0. moves: some row may not have kept all its exact top-k; all rows have told what they
 // retained.
 __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t live,
-                                    bool moved) {
+                                    bool moves) {
   const std::uint32_t lane = threadIdx.x % kWarp;
   constexpr std::uint32_t kAll = 1U << 24;
   std::uint64_t sum = 0;
@@ -95,7 +95,7 @@ __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s,
   std::uint32_t least = kAll;
 #pragma unroll 1
   for (std::uint32_t r = lane; r < live; r += kWarp) {
-    const DevicePlanRow row = moved ? DevicePlanRow{s.remapped[r], s.retained[r]} : DevicePlanRow{0, kAll};
+    const DevicePlanRow row = moves ? DevicePlanRow{s.remapped[r], s.retained[r]} : DevicePlanRow{0, kAll};
     sum += row.retained_q24;
     least = min(least, row.retained_q24);
     remapped += row.remapped;

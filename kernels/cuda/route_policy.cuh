@@ -43,7 +43,7 @@ __device__ inline Vote vote_energy(const VoteInput& in) {
 // energy: the square of the row's share, Q24: 64 rows fit 32 bits.
 __device__ inline std::uint32_t energy_of(const VoteInput& in) {
   if (in.top_mass == 0) return 0;
-  const std::uint64_t share = quotient(std::uint64_t{in.mass} << 16, in.top_mass);
+  const std::uint64_t share = ratio<16>(in.mass, in.top_mass);
   return static_cast<std::uint32_t>((share * share) >> 8);
 }
 
@@ -55,7 +55,7 @@ __device__ inline bool votes_by_margin(PolicyKind kind, const RouterShape& shape
 // The square of (first - second) / first, Q24.
 __device__ inline std::uint32_t energy_of_margin(std::uint64_t first, std::uint64_t second) {
   if (first == 0) return 0;
-  const std::uint64_t margin = quotient((first - second) << 16, first);
+  const std::uint64_t margin = ratio<16>(first - second, first);
   return static_cast<std::uint32_t>((margin * margin) >> 8);
 }
 
@@ -64,9 +64,8 @@ __device__ inline bool stays_by_energy(std::uint32_t energy, std::uint32_t voter
   return std::uint64_t{energy} * experts * (voters + 1) >= (std::uint64_t{voters} * policy.energy_q16) << 8;
 }
 
-__device__ inline Vote vote(PolicyKind kind, const VoteInput& in, const RouterShape& shape,
-                            const DerivedPolicy& policy) {
-  if (in.rank == 0) return Vote::kKeep;  // a row's first always stays
+__device__ inline Vote vote_beyond_first(PolicyKind kind, const VoteInput& in, const RouterShape& shape,
+                                         const DerivedPolicy& policy) {
   switch (kind) {
     case PolicyKind::kOff:
       return Vote::kKeep;
@@ -86,6 +85,11 @@ __device__ inline Vote vote(PolicyKind kind, const VoteInput& in, const RouterSh
       break;  // of the laboratory: check_route_policy refuses them
   }
   return Vote::kNone;
+}
+__device__ inline Vote vote(PolicyKind kind, const VoteInput& in, const RouterShape& shape,
+                            const DerivedPolicy& policy) {
+  const Vote beyond_first = vote_beyond_first(kind, in, shape, policy);
+  return in.rank == 0 ? Vote::kKeep : beyond_first;  // a row's first always stays
 }
 
 // Needs the mass of each expert: only then is it computed before the vote.

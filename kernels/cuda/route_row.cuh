@@ -49,6 +49,24 @@ __device__ __noinline__ inline std::uint32_t mass_of(RouterKind kind, float z, f
 }
 __device__ __noinline__ inline std::uint64_t quotient(std::uint64_t a, std::uint64_t b) { return a / b; }
 
+// floor(part 2^kBits / whole), for part <= whole < 2^38 and whole > 0. By floats that are right to some
+// 2^-21, so that the quotient is off by a few; what is left over is divided once more, after which it is off
+// by one at most.
+template <unsigned kBits>
+__device__ inline std::uint32_t ratio(std::uint64_t part, std::uint64_t whole) {
+  static_assert(kBits <= 24);
+  const float inverse = __fdividef(1.0F, __ull2float_rn(whole));
+  std::uint32_t quotient = __float2uint_rz(__ull2float_rn(part) * inverse * static_cast<float>(1U << kBits));
+  const auto signed_whole = static_cast<std::int64_t>(whole);
+  std::int64_t left = static_cast<std::int64_t>(part << kBits) - signed_whole * quotient;
+  const int more = __float2int_rd(__ll2float_rn(left) * inverse);
+  quotient += static_cast<std::uint32_t>(more);
+  left -= signed_whole * more;
+  if (left < 0) --quotient;
+  if (left >= signed_whole) ++quotient;
+  return quotient;
+}
+
 // Lane l holds experts l V .. l V + V - 1; V is a power of two, at most 32.
 template <int V>
 struct RowKeys {
@@ -96,11 +114,16 @@ struct RowKeys {
     return __any_sync(kAllLanes, nan) == 0;
   }
 
+  __device__ std::uint32_t best() const {  // of the lane's
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v) largest = max(largest, key[v]);
+    return largest;
+  }
+
   // Removes the first expert in rank order: true for the lane that held it, which gets it. All get its key.
   __device__ bool pop(std::uint32_t lane, std::uint32_t& best_key, std::uint32_t& expert) {
-    std::uint32_t best = 0;
-#pragma unroll
-    for (int v = 0; v < V; ++v) best = max(best, key[v]);
+    const std::uint32_t best = this->best();
     best_key = __reduce_max_sync(kAllLanes, best);
     int first = 0;  // of the lane's best
 #pragma unroll
@@ -171,8 +194,9 @@ struct RowMass {
 // The weight of a mass: its part of `whole`, which `slots` share alike if it is nothing.
 __device__ inline float weigh_part(const RouterShape& shape, const RowMass& row, std::uint32_t mass,
                                    std::uint64_t whole, std::uint32_t slots) {
-  const float part = whole == 0 ? __fdiv_rn(1.0F, static_cast<float>(slots))
-                                : __fdiv_rn(__uint2float_rn(mass), __ull2float_rn(whole));
+  // 1 / slots of nothing.
+  const float part = __fdiv_rn(whole == 0 ? 1.0F : __uint2float_rn(mass),
+                               whole == 0 ? static_cast<float>(slots) : __ull2float_rn(whole));
   if (shape.norm_topk_prob) return part;
   return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
 }
@@ -187,7 +211,7 @@ __device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, co
   retained = 1U << 24;
   if (kept < shape.top_k && row.top != 0) {
     const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
-    retained = static_cast<std::uint32_t>(quotient(kept_sum << 24, row.top));
+    retained = ratio<24>(kept_sum, row.top);
   }
   return weigh_part(shape, row, mass, whole, slots);
 }

@@ -64,7 +64,6 @@ struct RouteShared {
   alignas(16) std::uint32_t energy[kMostBlocks][kMaxRouteExperts];  // energy: the rows' sum
   alignas(16) std::uint32_t voters[kMostBlocks];   // bit r: row r votes; bit r + 16: it has a NaN
   alignas(16) std::uint32_t active[kActiveWords];  // the set A, a bit an expert
-  alignas(16) std::uint32_t lost[kActiveWords];    // experts of some row's exact top-k that are not in A
   alignas(16) std::uint32_t scan[kActiveWords];  // of 32 experts: how many are taken << 16 | by how many rows
   std::uint32_t routed[kActiveWords];            // of 32 experts: how many are in some row's exact top-k
   std::uint32_t brought[kActiveWords];           // energy with k = 1: by all rows, see route_serve.cuh

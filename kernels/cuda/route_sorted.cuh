@@ -6,6 +6,24 @@
 
 namespace lynx::cuda {
 
+// What not every model or row needs, by itself: the way of the others is then shorter to fetch.
+template <int V>
+struct LoadedKeys {
+  RowKeys<V> keys;
+  bool votes;
+};
+template <int V>
+__device__ __noinline__ LoadedKeys<V> load_ragged(const float* row, std::uint32_t experts,
+                                                  std::uint32_t lane) {
+  LoadedKeys<V> loaded;
+  loaded.votes = loaded.keys.load(row, experts, lane);
+  return loaded;
+}
+template <int V>
+__device__ __noinline__ std::uint64_t sum_of_all_masses(RowKeys<V> keys, RouterKind kind, float max) {
+  return keys.sum_of_masses(kind, max);
+}
+
 // Like RowKeys, but key[v] is not expert l V + v.
 template <int V>
 struct SortedKeys {
@@ -31,7 +49,14 @@ struct SortedKeys {
     RowKeys<V> keys;
     const bool full =
         experts == V * kWarp && reinterpret_cast<std::uintptr_t>(row) % (V * sizeof(float)) == 0;
-    const bool votes = full ? keys.load_full(row, lane) : keys.load(row, experts, lane);
+    bool votes;
+    if (full) [[likely]] {
+      votes = keys.load_full(row, lane);
+    } else {
+      const LoadedKeys<V> loaded = load_ragged<V>(row, experts, lane);
+      keys = loaded.keys;
+      votes = loaded.votes;
+    }
     std::uint32_t which[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) key[v] = keys.key[v], which[v] = static_cast<std::uint32_t>(v);
@@ -54,6 +79,8 @@ struct SortedKeys {
     return votes;
   }
 
+  __device__ std::uint32_t best() const { return key[0]; }  // of the lane's
+
   // Removes the first expert in rank order: true for the lane that held it, which gets it. All get its key.
   __device__ bool pop(std::uint32_t lane, std::uint32_t& best_key, std::uint32_t& expert) {
     best_key = __reduce_max_sync(kAllLanes, key[0]);
@@ -72,7 +99,7 @@ struct SortedKeys {
   }
 
   __device__ std::uint64_t sum_of_masses(RouterKind kind, float max) const {
-    return as_keys().sum_of_masses(kind, max);
+    return sum_of_all_masses<V>(as_keys(), kind, max);
   }
   __device__ std::uint32_t largest_mass(RouterKind kind, float row_max) const {
     return as_keys().largest_mass(kind, row_max);

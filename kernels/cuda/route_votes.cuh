@@ -36,10 +36,12 @@ __device__ inline void weigh_top(const RouteArgs& args, const Row& row, const Ra
   mass.top = sum_lanes(mass.own);
 }
 
-// What a row says of an expert of its exact top-k, see RouteShared::votes.
-__device__ inline void tell_vote(RouteShared& s, std::uint32_t block, const Row& row, std::uint32_t expert,
-                                 bool keep) {
-  atomicOr(&s.votes[block][expert], 1U << (row.in_block + (keep ? 0 : kRowsPerBlock)));
+// What a row says of an expert of its exact top-k, and of itself; see RouteShared.
+__device__ inline std::uint32_t bit_of(const Row& row, bool low) {
+  return 1U << (row.in_block + (low ? 0 : kRowsPerBlock));
+}
+__device__ inline void tell_row(RouteShared& s, std::uint32_t block, const Row& row) {
+  if (row.lane == 0) atomicOr(&s.voters[block], bit_of(row, row.votes));
 }
 
 // energy with k = 1: the row's margin. A lone voter keeps its expert.
@@ -49,7 +51,7 @@ __device__ __noinline__ void cast_margin(const RouteArgs& args, RouteShared& s, 
   const std::uint32_t second = keys.largest_mass(args.shape.kind, mass.max);
   if (row.lane != 0) return;
   atomicAdd(&s.energy[block][top.expert], energy_of_margin(mass.top, second));
-  tell_vote(s, block, row, top.expert, false);
+  atomicOr(&s.votes[block][top.expert], bit_of(row, false));
 }
 
 // See DevicePlan::hints.
@@ -82,21 +84,28 @@ template <typename Keys>
 __device__ inline bool cast_votes(const RouteArgs& args, RouteShared& s, std::uint32_t block, const Row& row,
                                   Keys& keys, Ranked& top, RowMass& mass) {
   const std::uint32_t k = args.shape.top_k;
+  mass.max = key_value(__reduce_max_sync(kAllLanes, keys.best()));
   take(s, row, keys, 0, k);
   recall(s, row, top, 0, k);
-  mass.max = key_value(__shfl_sync(kAllLanes, top.key, 0));
   if (votes_by_mass(args.policy)) weigh_top(args, row, top, mass);
   if (votes_by_margin(args.policy, args.shape)) {
     cast_margin(args, s, block, row, keys, top, mass);
+    tell_row(s, block, row);
     return false;
   }
   VoteInput input{row.lane, key_value(top.key), mass.max, mass.own, 0, mass.top};
   if (args.policy == PolicyKind::kEnergy) input.before = sum_before(mass.own, row.lane);
-  if (row.lane >= k) return false;
-  if (args.policy == PolicyKind::kEnergy) atomicAdd(&s.energy[block][top.expert], energy_of(input));
-  const bool keep = row.exact || vote(args.policy, input, args.shape, args.derived) == Vote::kKeep;
-  tell_vote(s, block, row, top.expert, keep);
-  return keep;
+  const bool has_expert = row.lane < k;
+  if (args.policy == PolicyKind::kEnergy && has_expert)
+    atomicAdd(&s.energy[block][top.expert], energy_of(input));
+  const bool keep = vote(args.policy, input, args.shape, args.derived) == Vote::kKeep;
+  const bool keeps = (has_expert & (row.exact | keep)) != 0;  // without a branch
+  // What the row says of itself, a lane without an expert says with the others, if there is one.
+  std::uint32_t* const word = has_expert ? &s.votes[block][top.expert] : &s.voters[block];
+  if (row.lane <= k) atomicOr(word, bit_of(row, (keeps | !has_expert) != 0));
+  if (k == kWarp) [[unlikely]]
+    tell_row(s, block, row);
+  return keeps;
 }
 
 }  // namespace lynx::cuda

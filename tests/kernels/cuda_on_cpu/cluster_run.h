@@ -54,6 +54,7 @@ struct Warp {
 struct Block {
   std::vector<std::byte> shared;
   std::array<Barrier, 16> barriers;
+  bool any[2] = {};      // of barrier 0, in turn, as Warp::values
   unsigned running = 0;  // threads
 };
 
@@ -75,6 +76,7 @@ class ClusterRun {
   void interrupt_access();
   void arrive_at(unsigned barrier, unsigned threads);
   void wait_at(unsigned barrier, unsigned threads);
+  bool block_any(bool mine);
   void cluster_arrive();
   void cluster_wait();
   bool has_met() const { return cluster_.round != 0; }
