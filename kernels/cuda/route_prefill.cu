@@ -61,7 +61,8 @@ __device__ void count_pairs(const RouteArgs& args, Gathered& s, std::uint32_t pa
     if (e == ExpertPlan::kNoExpert) continue;
     before += e < blockIdx.x ? 1 : 0;
     ++all;
-    if (((s.present[e / 32] >> (e % 32)) & 1) == 0) atomicOr(&s.present[e / 32], 1U << (e % 32));
+    const volatile std::uint32_t& present = s.present[e / 32];  // others set its bits meanwhile
+    if (((present >> (e % 32)) & 1) == 0) atomicOr(&s.present[e / 32], 1U << (e % 32));
   }
   before = __reduce_add_sync(kAllLanes, before);
   all = __reduce_add_sync(kAllLanes, all);

@@ -4,7 +4,6 @@
 #include <array>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "tests/kernels/cuda_on_cpu/stacks.h"
@@ -14,6 +13,7 @@ namespace {
 
 constexpr std::byte kNeverWritten{0xCD};
 constexpr std::byte kOfABlockThatEnded{0xEE};
+constexpr std::size_t kAlign = 16;
 constexpr std::size_t kBeyond = 1024;  // bytes behind a block's shared memory that must stay as they are
 
 Stacks stacks;
@@ -31,17 +31,23 @@ ClusterRun::ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t
       kernel_(kernel),
       warps_of_block_(launch.threads / kWarp),
       random_(seed),
+      block_bytes_((launch.shared_bytes + kBeyond + kAlign - 1) / kAlign * kAlign),
+      memory_(launch.cluster * block_bytes_, kNeverWritten),
       blocks_(launch.cluster),
       warps_(std::size_t{launch.cluster} * warps_of_block_),
       lanes_(std::size_t{launch.cluster} * launch.threads),
+      races_(launch.cluster, warps_of_block_),
       running_(launch.cluster * launch.threads) {
-  for (Block& block : blocks_) {
-    block.shared.assign(launch.shared_bytes + kBeyond, kNeverWritten);
-    block.running = launch.threads;
+  cluster_memory = {memory_.data(), memory_.size()};
+  std::fill_n(shared_variables.first, shared_variables.bytes, kNeverWritten);
+  for (unsigned b = 0; b < launch.cluster; ++b) {
+    blocks_[b].shared = std::span(memory_).subspan(b * block_bytes_, block_bytes_);
+    blocks_[b].running = launch.threads;
   }
   for (unsigned i = 0; i < lanes_.size(); ++i) {
     lanes_[i].block = i / launch.threads;
     lanes_[i].thread = i % launch.threads;
+    lanes_[i].agent.warp = i / kWarp;
     lanes_[i].fiber = boost::context::fiber(std::allocator_arg, stacks.at(i), Stacks::Keep(),
                                             [this](boost::context::fiber&& scheduler) {
                                               scheduler_ = std::move(scheduler);
@@ -57,6 +63,7 @@ ClusterRun::ClusterRun(const Launch& launch, unsigned first_block, std::uint32_t
 }
 
 ClusterRun::~ClusterRun() {
+  cluster_memory = {};
   for (Lane& lane : lanes_)
     if (!lane.ended) forget(std::move(lane.fiber));
 }
@@ -148,14 +155,14 @@ void ClusterRun::end_lane() {
 }
 
 void ClusterRun::end_block() {
-  std::vector<std::byte>& shared = block().shared;
-  const auto beyond = std::span(shared).last(kBeyond);
+  const std::span<std::byte> shared = block().shared;
+  const auto beyond = shared.subspan(launch_.shared_bytes);
   if (fault_ == nullptr && std::ranges::any_of(beyond, [](std::byte b) { return b != kNeverWritten; }))
     give_up("a block wrote past the end of its shared memory");
   std::ranges::fill(shared, kOfABlockThatEnded);
 }
 
-void ClusterRun::give_up(const char* why) { fault_ = std::make_exception_ptr(std::logic_error(why)); }
+void ClusterRun::give_up(const std::string& why) { fault_ = std::make_exception_ptr(std::logic_error(why)); }
 
 void ClusterRun::deliver_mail() {
   while (!mail_.empty() && mail_.top().due <= turns_) {
@@ -178,74 +185,6 @@ void ClusterRun::explain_deadlock() const {
   throw std::logic_error("nobody can go on: " + std::to_string(running_) + " threads wait, " +
                          std::to_string(at_block) + " of them at their block's barrier, " +
                          std::to_string(in_warp) + " for lanes of their warp");
-}
-
-Block& ClusterRun::block(unsigned rank) {
-  if (rank >= launch_.cluster) fail("no such block in the cluster");
-  return blocks_[rank];
-}
-
-void ClusterRun::draw_accesses() { accesses_left = accesses_ == 0 ? ~0U : 1 + random_() % accesses_; }
-
-void ClusterRun::interrupt_access() {
-  draw_accesses();
-  if (lane_ != nullptr) give_way();
-}
-
-void ClusterRun::give_way() { scheduler_ = std::move(scheduler_).resume(); }
-
-void ClusterRun::arrive_at(unsigned barrier, unsigned threads) {
-  Barrier& at = block().barriers.at(barrier);
-  ++at.arrived;
-  if (at.complete(threads)) ++changes_;
-}
-
-void ClusterRun::wait_at(unsigned barrier, unsigned threads) {
-  const std::uint32_t round = block().barriers.at(barrier).round;
-  arrive_at(barrier, threads);
-  wait_while(block().barriers.at(barrier).round, round);
-}
-
-bool ClusterRun::block_any(bool mine) {
-  const Barrier& barrier = block().barriers[0];
-  bool& any = block().any[barrier.round % 2];
-  any = mine || (any && barrier.arrived != 0);
-  wait_at(0, launch_.threads);
-  return any;
-}
-
-void ClusterRun::cluster_arrive() {
-  if (lane().has_arrived) fail("arrives at the cluster's barrier twice");
-  lane().has_arrived = true;
-  lane().cluster_round = cluster_.round;
-  ++cluster_.arrived;
-  release_cluster();
-}
-
-void ClusterRun::release_cluster() {
-  if (cluster_.complete(running_)) ++changes_;
-}
-
-void ClusterRun::cluster_wait() {
-  if (!lane().has_arrived) fail("waits at the cluster's barrier without having arrived");
-  lane().has_arrived = false;
-  wait_while(cluster_.round, lane().cluster_round);
-}
-
-std::span<const std::uint64_t, kWarp> ClusterRun::meet(const char* collective, std::uint64_t value) {
-  Warp& w = warp();
-  const std::uint32_t round = w.meeting.round;
-  auto& values = w.values[round % 2];
-  if (w.meeting.arrived == 0) w.collective = collective;
-  if (std::string_view(w.collective) != collective) fail("lanes of a warp meet in different collectives");
-  values[lane().thread % kWarp] = value;
-  ++w.meeting.arrived;
-  if (!w.meeting.complete(kWarp)) wait_while(w.meeting.round, round);
-  return std::span<const std::uint64_t, kWarp>(values);
-}
-
-void ClusterRun::send(unsigned block, std::function<void()> arrival) {
-  mail_.push({turns_ + 1 + random_() % mail_delay_, block, std::move(arrival)});
 }
 
 }  // namespace lynx::on_cpu

@@ -7,11 +7,15 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/cuda_on_cpu/emulator.h"
+#include "tests/kernels/cuda_on_cpu/races.h"
 
 namespace lynx::on_cpu {
 
@@ -21,7 +25,9 @@ inline constexpr unsigned kWarp = 32;
 struct Barrier {
   std::uint32_t round = 0;
   unsigned arrived = 0;
+  Clock known[2];  // to those who have waited for a round, in turn: the next may have begun before all go on
 
+  Clock& known_of(std::uint32_t of) { return known[of % 2]; }
   bool complete(unsigned of) {
     if (arrived == 0 || arrived < of) return false;
     arrived = 0;
@@ -34,6 +40,7 @@ struct Lane {
   boost::context::fiber fiber;
   unsigned block = 0;
   unsigned thread = 0;  // of the block
+  Agent agent;
   bool ended = false;
   // It waits while *word == value; null: it can go on.
   const std::uint32_t* word = nullptr;
@@ -52,7 +59,7 @@ struct Warp {
 };
 
 struct Block {
-  std::vector<std::byte> shared;
+  std::span<std::byte> shared;  // and kBeyond
   std::array<Barrier, 16> barriers;
   bool any[2] = {};      // of barrier 0, in turn, as Warp::values
   unsigned running = 0;  // threads
@@ -82,6 +89,9 @@ class ClusterRun {
   bool has_met() const { return cluster_.round != 0; }
   std::span<const std::uint64_t, kWarp> meet(const char* collective, std::uint64_t value);
   void send(unsigned block, std::function<void()> arrival);
+  void note_access(const void* at, std::size_t bytes, AccessKind kind, const void* code);
+  void note_mail(const void* to, std::size_t bytes, const void* inbox, const void* code);
+  void note_heard(const void* inbox) { races_.heard(lane().agent, inbox); }
   const Launch& launch() const { return launch_; }
 
  private:
@@ -104,7 +114,11 @@ class ClusterRun {
   void resume(Lane& lane);
   void end_lane();
   void end_block();
-  void give_up(const char* why);
+  void give_up(const std::string& why);
+  void share_time();
+  void release(Barrier& to);
+  std::optional<std::size_t> place_of(const void* at) const;
+  void give_up_if(const std::string& race, std::size_t place);
   void deliver_mail();
   void release_cluster();
   [[noreturn]] void explain_deadlock() const;
@@ -119,10 +133,13 @@ class ClusterRun {
   unsigned mail_delay_ = 1;  // turns at most
   unsigned accesses_ = 0;    // to memory from one that is interrupted to the next, at most; 0: none is
   std::vector<std::uint32_t> block_priority_;
+  std::size_t block_bytes_;  // of memory, with what is beyond
+  std::vector<std::byte> memory_;
   std::vector<Block> blocks_;
   std::vector<Warp> warps_;
   std::vector<Lane> lanes_;
   Barrier cluster_;
+  Races races_;
   unsigned running_ = 0;       // threads
   std::uint64_t changes_ = 1;  // of what lanes of other warps may wait for
   std::uint64_t turns_ = 0;

@@ -22,7 +22,9 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(bytes)
-#ifndef __shared__  // `static` where a kernel has shared variables: blocks run one after the other
+#ifdef LYNX_SHARED_VARIABLES  // a kernel has some, so its blocks must run one after the other
+#define __shared__ static __attribute__((section("lynx_shared")))
+#else
 #define __shared__
 #endif
 
@@ -124,6 +126,7 @@ inline unsigned __reduce_min_sync(unsigned, unsigned value) {
 // Not to be interrupted within.
 template <typename T, typename U>
 __attribute__((no_sanitize("thread"), noinline)) T atomicAdd(T* to, U value) {
+  lynx::on_cpu::note_access(to, sizeof *to, lynx::on_cpu::AccessKind::kAtomic, __builtin_return_address(0));
   lynx::on_cpu::give_way();
   const T before = *to;
   *to += value;
@@ -131,6 +134,7 @@ __attribute__((no_sanitize("thread"), noinline)) T atomicAdd(T* to, U value) {
 }
 template <typename T, typename U>
 __attribute__((no_sanitize("thread"), noinline)) T atomicOr(T* to, U value) {
+  lynx::on_cpu::note_access(to, sizeof *to, lynx::on_cpu::AccessKind::kAtomic, __builtin_return_address(0));
   lynx::on_cpu::give_way();
   const T before = *to;
   *to |= value;

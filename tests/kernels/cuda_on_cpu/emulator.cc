@@ -6,6 +6,10 @@
 
 #include "tests/kernels/cuda_on_cpu/cluster_run.h"
 
+// Around the variables that kernels share (device_code.h): the linker's names.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" [[gnu::weak]] std::byte __start_lynx_shared[], __stop_lynx_shared[];
+
 namespace lynx::on_cpu {
 namespace {
 
@@ -15,6 +19,9 @@ std::uint32_t next_seed = 1;
 }  // namespace
 
 std::uint32_t accesses_left = ~0U;
+Range cluster_memory;
+const Range shared_variables{__start_lynx_shared,
+                             static_cast<std::size_t>(__stop_lynx_shared - __start_lynx_shared)};
 Index thread_index, block_index, block_threads, grid_blocks;
 
 void seed_schedules(std::uint32_t seed) { next_seed = seed; }
@@ -34,6 +41,14 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
     cluster.run();
   }
 }
+
+void note_access(const void* at, std::size_t bytes, AccessKind kind, const void* code) {
+  if (running != nullptr) running->note_access(at, bytes, kind, code);
+}
+void note_mail(const void* to, std::size_t bytes, const void* inbox) {
+  running->note_mail(to, bytes, inbox, __builtin_return_address(0));
+}
+void note_heard(const void* inbox) { running->note_heard(inbox); }
 
 std::byte* shared_memory() { return running->block().shared.data(); }
 bool block_any(bool mine) { return running->block_any(mine); }

@@ -12,7 +12,11 @@
 // starts poisoned) and that of the cluster's other blocks, words sent to other blocks (cluster.cuh's Inbox;
 // they arrive late and in any order), atomics. Says what is wrong, by an exception from run(): threads that
 // wait for ever, lanes that meet in different collectives, an access to another block before the cluster has
-// met or after that block has ended.
+// met or after that block has ended, races for shared memory between warps (races.h), in whatever order they
+// ran.
+//
+// Does not see: races between lanes of one warp (what one of them has waited for, all have), for global
+// memory, and with what the compiler copies by a call (memcpy).
 //
 // Does not model: a memory order weaker than "seen at once" (fences cannot be missed here); collectives of
 // some lanes, and that instructions may ask for lanes that have met (`.aligned`); launches that overlap;
@@ -43,6 +47,22 @@ void run(const Launch& launch, const std::function<void()>& kernel);
 // The launches from here on have the schedules of this seed.
 void seed_schedules(std::uint32_t seed);
 
+// So far upwards from where a lane is on its stack, it finds nothing but its own, which nobody else looks at.
+inline constexpr std::size_t kOwnStack = std::size_t{16} * 1024;
+
+struct Range {
+  std::byte* first = nullptr;
+  std::size_t bytes = 0;
+
+  std::size_t offset(const void* at) const {
+    return reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(first);
+  }
+  bool has(const void* at) const { return offset(at) < bytes; }
+};
+// The shared memory of the cluster that runs, and variables that kernels share (device_code.h).
+extern Range cluster_memory;
+extern const Range shared_variables;
+
 // From here on: what a kernel may call.
 
 struct Index {
@@ -70,6 +90,13 @@ void send(unsigned block, std::function<void()> arrival);
 
 // All lanes of a warp meet: the values of all, good until the lane's next collective.
 std::span<const std::uint64_t, 32> meet(const char* collective, std::uint64_t value);
+
+enum class AccessKind : std::uint8_t { kRead, kWrite, kAtomic };  // kAtomic: volatile ones, too
+// Before an access to memory, by the code at that place. Only shared memory counts.
+void note_access(const void* at, std::size_t bytes, AccessKind kind, const void* code);
+// Mail that writes there is counted by that inbox; somebody has awaited it.
+void note_mail(const void* to, std::size_t bytes, const void* inbox);
+void note_heard(const void* inbox);
 
 void give_way();
 // Before an access to memory: it counts down to the next one that is interrupted.

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/kernels/cuda_on_cpu/emulator.h"
+
 namespace lynx::on_cpu {
 
 // Some for each thread of a cluster, kept from launch to launch.
@@ -14,7 +16,7 @@ class Stacks {
  public:
   // The i-th; it is free when no fiber runs on it any more.
   boost::context::preallocated at(std::size_t i) {
-    while (all_.size() <= i) all_.push_back(std::make_unique_for_overwrite<std::byte[]>(kBytes));
+    while (all_.size() <= i) all_.push_back(std::make_unique_for_overwrite<std::byte[]>(kBytes + kOwnStack));
     boost::context::stack_context stack;
     stack.size = kBytes;
     stack.sp = all_[i].get() + kBytes;  // it grows downwards

@@ -22,12 +22,14 @@ class Inbox {
   void await() {
     require_open();
     on_cpu::wait_while(waits_, 1);
+    on_cpu::note_heard(this);
   }
 
   template <typename T>
   void send(T* to, unsigned block, T value) const {
     auto* const there = static_cast<T*>(on_cpu::in_block(to, block));
     auto* const inbox = static_cast<Inbox*>(on_cpu::in_block(this, block));
+    on_cpu::note_mail(there, sizeof value, inbox);
     on_cpu::send(block, [=] {
       inbox->count(sizeof value);
       *there = value;
