@@ -23,6 +23,7 @@ __device__ inline void clear_votes(const RouteArgs& args, RouteShared& s, std::u
   if (threadIdx.x < kActiveWords) {
     s.active[threadIdx.x] = 0;
     s.scan[threadIdx.x] = 0;
+    s.again[threadIdx.x] = 0;
     s.routed[threadIdx.x] = 0;
     s.brought[threadIdx.x] = 0;
   }
@@ -86,7 +87,8 @@ __device__ inline void route_row(const RouteArgs& args, const RouteArgs& whole, 
     if (sure) hint(args, row, row.lane, top.expert);
     weight = weigh_kept(args, row, keys, top, mass);
   }
-  const bool moves = __syncthreads_or(0) != 0;
+  __syncthreads();
+  const bool moves = rows_choose_again<V>(s);
   mark_route(args, RouteMark::kActive);
   if (moves) {
     complete_active<V, kAlone>(args, whole, s, row, keys, top, mass);
@@ -111,9 +113,9 @@ __device__ inline void route_experts(const RouteArgs& args, const RouteArgs& who
   const std::uint32_t e = threadIdx.x - kRowThreads;
   post.tell_votes();
   post.hear_votes();
-  const Counted counted = count_votes<kAlone>(args, s, e);
-  std::uint32_t before = place_in_warp<kAlone>(s, e, counted.rows);
-  const bool moves = __syncthreads_or(counted.moves ? 1 : 0) != 0;
+  std::uint32_t before = place_in_warp<kAlone>(s, e, count_votes<kAlone>(args, s, e));
+  __syncthreads();
+  const bool moves = rows_choose_again<V>(s);
   if (moves) {
     complete_active<V, kAlone>(args, whole, s, none, typename KeysOf<V>::Type{}, {}, {});
     post.tell_brings();

@@ -76,28 +76,37 @@ __device__ inline bool stays(const RouteArgs& args, const RouteShared& s, const 
   return stays_by_energy(energy, voters, args.shape.experts, args.derived);
 }
 
-// What the votes say of thread e's expert: which rows take it if nothing else is brought, and whether some
-// row of the batch may have to choose again. If none does, everybody knows who takes what: only rows that
-// have lost an expert, or have a NaN, take others, and only then can fewer than k be active.
-struct Counted {
-  std::uint64_t rows = 0;
-  bool moves = false;
-};
-
-// Every block, for itself, once it has heard all votes; all lanes of a warp.
+// Every block, for itself, once it has heard all votes; all lanes of a warp. Returns which rows take thread
+// e's expert if nothing else is brought. Leaves in `again` whether some row of the batch may have to choose
+// again. If none does, everybody knows who takes what: only rows that have lost an expert, or have a NaN,
+// take others, and only then can fewer than k be active.
 template <bool kAlone>
-__device__ inline Counted count_votes(const RouteArgs& args, RouteShared& s, std::uint32_t e) {
+__device__ inline std::uint64_t count_votes(const RouteArgs& args, RouteShared& s, std::uint32_t e) {
   const Votes votes = votes_for<kAlone>(s, e);
   const bool have_nan = count_voters(s).have_nan != 0;
   const bool routed = (votes.keep | votes.let_go) != 0;
   const bool stay = stays<kAlone>(args, s, votes, e);
   const std::uint32_t active = __ballot_sync(kAllLanes, stay);
   const std::uint32_t all = __ballot_sync(kAllLanes, routed || (e < args.shape.top_k && have_nan));
+  const std::uint32_t again = __ballot_sync(kAllLanes, (routed && !stay) || have_nan || chooses_again(args));
   if (e % kWarp == 0) {
     s.active[e / kWarp] = active;
     s.routed[e / kWarp] = static_cast<std::uint32_t>(__popc(all));
+    s.again[e / kWarp] = again;
   }
-  return {stay ? keepers(args, votes) : 0, (routed && !stay) || have_nan || chooses_again(args)};
+  return stay ? keepers(args, votes) : 0;
+}
+
+// Uniform over the cluster, once the votes are counted. V: words that may not be zero.
+template <int V>
+__device__ inline bool rows_choose_again(const RouteShared& s) {
+  std::uint32_t any = 0;
+#pragma unroll
+  for (std::uint32_t w = 0; w < V; w += 4) {
+    const uint4 in = *reinterpret_cast<const uint4*>(&s.again[w]);
+    any |= in.x | in.y | in.z | in.w;
+  }
+  return any != 0;
 }
 
 // Of A. V: words that may not be zero.

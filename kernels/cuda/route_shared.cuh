@@ -65,9 +65,11 @@ struct RouteShared {
   alignas(16) std::uint32_t voters[kMostBlocks];   // bit r: row r votes; bit r + 16: it has a NaN
   alignas(16) std::uint32_t active[kActiveWords];  // the set A, a bit an expert
   alignas(16) std::uint32_t scan[kActiveWords];  // of 32 experts: how many are taken << 16 | by how many rows
-  std::uint32_t routed[kActiveWords];            // of 32 experts: how many are in some row's exact top-k
-  std::uint32_t brought[kActiveWords];           // energy with k = 1: by all rows, see route_serve.cuh
-  std::uint64_t rows_of[kMaxRouteExperts];       // bit r: row r of the batch takes the expert
+  alignas(16) std::uint32_t
+      again[kActiveWords];              // bit e: some row may have to choose again, by what expert e has lost
+  std::uint32_t routed[kActiveWords];   // of 32 experts: how many are in some row's exact top-k
+  std::uint32_t brought[kActiveWords];  // energy with k = 1: by all rows, see route_serve.cuh
+  std::uint64_t rows_of[kMaxRouteExperts];  // bit r: row r of the batch takes the expert
   std::uint32_t
       start[kMaxRouteExperts];  // the expert's first pair in the transposed plan, from its 32's first
   Ranked chosen[kRowsPerBlock]

@@ -105,9 +105,7 @@ void print_timeline(const std::vector<double>& marks, std::uint32_t rows) {
                                     "has multiplied by o",
                                     "ends"};
   static_assert(std::size(kNames) == cuda::kBlockMarks);
-  std::printf(
-      "attention block, B = %u: us since the one before ended; median block, last block of any layer\n",
-      rows);
+  std::printf("attention block, B = %u: us since the one before ended; median block, last block\n", rows);
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     std::printf("  %-24s %7.2f %7.2f\n", kNames[i], marks[2 * i], marks[2 * i + 1]);
 }

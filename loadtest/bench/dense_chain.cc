@@ -87,6 +87,19 @@ double DenseChain::us(std::uint32_t rows, LayerPart part) const {
   return graph_microseconds(all, kReplays) / kv_.layers();
 }
 
+namespace {
+
+double since(std::uint64_t before, std::uint64_t moment) {  // us
+  return (static_cast<double>(moment) - static_cast<double>(before)) * 1e-3;
+}
+
+double median(std::vector<double>& of) {
+  std::sort(of.begin(), of.end());
+  return of.empty() ? 0 : of[of.size() / 2];
+}
+
+}  // namespace
+
 std::vector<double> DenseChain::timeline(std::uint32_t rows) const {
   const std::size_t record = multiprocessors() * kBlockMarks;
   const auto marks = allocate_block<std::uint64_t>(record * kv_.layers());
@@ -99,23 +112,22 @@ std::vector<double> DenseChain::timeline(std::uint32_t rows) const {
   require(cudaMemcpy(host.data(), marks.get(), host.size() * sizeof(host[0]), cudaMemcpyDeviceToHost),
           "cudaMemcpy");
   std::vector<std::vector<double>> of_mark(kBlockMarks);
+  std::vector<std::vector<double>> last_of_mark(kBlockMarks);  // of a layer's blocks
   std::uint64_t before = 0;
   for (std::uint32_t i = 0; i < kv_.layers(); ++i) {
-    std::uint64_t end = 0;
+    std::vector<std::uint64_t> last(kBlockMarks);
     for (std::size_t at = i * record; at < (i + 1) * record; ++at) {
-      if (host[at] == 0) continue;
-      end = std::max(end, host[at]);
-      if (before != 0)
-        of_mark[at % kBlockMarks].push_back((static_cast<double>(host[at]) - static_cast<double>(before)) *
-                                            1e-3);
+      last[at % kBlockMarks] = std::max(last[at % kBlockMarks], host[at]);
+      if (host[at] != 0 && before != 0) of_mark[at % kBlockMarks].push_back(since(before, host[at]));
     }
-    before = end;
+    for (std::size_t mark = 0; mark < kBlockMarks; ++mark)
+      if (last[mark] != 0 && before != 0) last_of_mark[mark].push_back(since(before, last[mark]));
+    before = last.back();
   }
   std::vector<double> medians;
-  for (auto& of : of_mark) {
-    std::sort(of.begin(), of.end());
-    medians.push_back(of.empty() ? 0 : of[of.size() / 2]);
-    medians.push_back(of.empty() ? 0 : of.back());
+  for (std::size_t mark = 0; mark < kBlockMarks; ++mark) {
+    medians.push_back(median(of_mark[mark]));
+    medians.push_back(median(last_of_mark[mark]));
   }
   return medians;
 }

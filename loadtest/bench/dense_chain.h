@@ -17,8 +17,8 @@ class DenseChain {
  public:
   DenseChain(const DenseShape& shape, const KvLayers& kv);
   double us(std::uint32_t rows, LayerPart part) const;
-  // Medians over blocks and layers of each BlockMark, us since the attention block of the layer before has
-  // ended.
+  // Of each BlockMark, us since the attention block of the layer before has ended: the median over blocks and
+  // layers, and that over layers of the last block.
   std::vector<double> timeline(std::uint32_t rows) const;
   double bytes(std::uint32_t rows, LayerPart part) const;  // of weights, and of the rows' KV
 
