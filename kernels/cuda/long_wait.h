@@ -22,7 +22,7 @@ enum class LongWait : std::uint32_t {
 using LongWaitNote = std::uint64_t;
 inline constexpr unsigned kWaitOfNote = 32;  // shift
 
-// "; attention_block: block 3 waited ...", or empty.
+// "; block 3 of the attention block waited ...", or empty.
 std::string describe(LongWaitNote note);
 
 #ifdef __CUDACC__

@@ -8,6 +8,7 @@
 namespace lynx::cuda {
 
 struct NormGemmArgs {
+  // Rows of x, normed and norm_weight are aligned to 16 bytes.
   TensorView out;          // [T, n] f32
   TensorView normed;       // [T, k] bf16
   TensorView x;            // [T, k] f32

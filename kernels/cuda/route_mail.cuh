@@ -2,8 +2,9 @@
 // barrier counts them (cluster.cuh). A barrier of the cluster instead would wait for all that its threads
 // have written, and what it is about would have to be fetched after it.
 //
-// A block may leave once it has heard from all others what they have to say: they say so after they have
-// looked into its memory for the last time.
+// A block may leave once it has heard all that is sent to it: the votes; where rows choose again, what they
+// bring; and block 0 what the others' rows retain. Whatever else is written into its memory (route_serve.cuh,
+// route_fill.cuh), the cluster meets after it.
 #pragma once
 
 #include "kernels/cuda/cluster.cuh"

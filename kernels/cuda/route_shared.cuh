@@ -28,7 +28,8 @@ inline unsigned route_blocks(std::uint32_t rows) {
   return blocks;
 }
 
-// The blocks that route together: a cluster, which meets over distributed shared memory, or one block alone.
+// The blocks that route together, where they have to meet or to write into one another's shared memory: a
+// cluster, or one block alone.
 template <bool kAlone>
 struct Blocks {
   cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
@@ -39,7 +40,7 @@ struct Blocks {
   __device__ T& of(T& mine, std::uint32_t block) const {
     return kAlone ? mine : *cluster.map_shared_rank(&mine, block);
   }
-  // What the blocks have, all of it asked for at once.
+  // visit(block): of each of them.
   template <typename Visit>
   __device__ void each(const Visit& visit) const {
 #pragma unroll

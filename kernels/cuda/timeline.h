@@ -33,13 +33,15 @@ enum class ExpertsMark : std::uint32_t {
   kCount,
 };
 
+// Of the thread of a block's first row. lynx and off then run the kernel that all policies share: slower than
+// the ones of their own that they have without a buffer.
 enum class RouteMark : std::uint32_t {
   kStart,
   kReady,   // may read logits
   kLoaded,  // has them
-  kVoted,
-  kActive,  // knows the active experts
-  kChosen,  // has its experts
+  kVoted,   // on its exact top-k
+  kActive,  // knows the active experts, but for what is still added to them
+  kChosen,  // only where rows choose again: has its experts
   kPlaced,  // knows where they stand in the plan
   kEnd,
   kCount,
