@@ -60,13 +60,12 @@ DevicePlan device_plan_view(std::byte* memory, const RouterShape& shape, std::ui
 }
 
 PlanStats to_plan_stats(const DevicePlanStats& stats) {
-  constexpr double kUnit = 16777216.0;
   return {.routed_experts = stats.routed_experts,
           .activated_experts = stats.activated_experts,
           .assignments = stats.assignments,
           .remapped = stats.remapped,
-          .retained_mass_sum = static_cast<double>(stats.retained_q24_sum) / kUnit,
-          .retained_mass_min = stats.retained_q24_min / kUnit};
+          .retained_mass_sum = static_cast<double>(stats.retained_q24_sum) / kAllRetained,
+          .retained_mass_min = static_cast<double>(stats.retained_q24_min) / kAllRetained};
 }
 
 }  // namespace lynx::cuda

@@ -9,7 +9,11 @@
 
 namespace lynx::cuda {
 
-// PlanStats as integers. retained_*_q24: units of 2^-24, as in the reference.
+// What a row retains of the probability of its exact top-k, in units of 2^-24, as in the reference: all of
+// it.
+inline constexpr std::uint32_t kAllRetained = 1U << 24;
+
+// PlanStats as integers.
 struct DevicePlanStats {
   std::uint32_t routed_experts = 0;
   std::uint32_t activated_experts = 0;

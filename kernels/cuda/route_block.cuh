@@ -95,7 +95,7 @@ __device__ inline void route_row(const RouteArgs& args, const RouteArgs& whole, 
     choice = choose_for(args, s, post.rank(), row, keys, top);
     post.row_has_spoken();
     mark_route(args, RouteMark::kChosen);
-    std::uint32_t retained = 1U << 24;
+    std::uint32_t retained = kAllRetained;
     if (!row.votes || choice.kept < args.shape.top_k) weight = weigh_row(args, row, mass, choice, retained);
     if (row.lane == 0) post.tell_row(row.index, retained, choice.slots - choice.kept);
     __syncthreads();

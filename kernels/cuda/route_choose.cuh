@@ -58,12 +58,11 @@ __device__ inline Choice choose_for(const RouteArgs& args, RouteShared& s, std::
   return choice;
 }
 
-// The weight of lane's slot. retained: as weigh_lane says it.
+// The weight of lane's slot. retained: as weigh_lane says it of a row that votes; of others it stays.
 __device__ inline float weigh_row(const RouteArgs& args, const Row& row, const RowMass& mass,
                                   const Choice& choice, std::uint32_t& retained) {
   const std::uint32_t k = args.shape.top_k;
   float weight = 0;
-  retained = 1U << 24;
   if (row.votes) {
     weight = weigh_lane(args.shape, args.derived.weights, mass, choice.chosen, choice.slots, choice.kept,
                         row.lane, retained);

@@ -89,13 +89,13 @@ __device__ inline void write_slot(const DevicePlan& plan, const RouteShared& s, 
 __device__ inline void write_totals(const RouteArgs& args, const RouteShared& s, std::uint32_t live,
                                     bool moves) {
   const std::uint32_t lane = threadIdx.x % kWarp;
-  constexpr std::uint32_t kAll = 1U << 24;
   std::uint64_t sum = 0;
   std::uint32_t remapped = 0;
-  std::uint32_t least = kAll;
+  std::uint32_t least = kAllRetained;
 #pragma unroll 1
   for (std::uint32_t r = lane; r < live; r += kWarp) {
-    const DevicePlanRow row = moves ? DevicePlanRow{s.remapped[r], s.retained[r]} : DevicePlanRow{0, kAll};
+    const DevicePlanRow row =
+        moves ? DevicePlanRow{s.remapped[r], s.retained[r]} : DevicePlanRow{0, kAllRetained};
     sum += row.retained_q24;
     least = min(least, row.retained_q24);
     remapped += row.remapped;

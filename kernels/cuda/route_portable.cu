@@ -81,7 +81,7 @@ __device__ void write_totals(const RouteArgs& args, const RouteShared& s) {
   const std::uint32_t live = live_count(args.live_rows, args.plan.rows);
   std::uint64_t sum = 0;
   std::uint32_t remapped = 0;
-  std::uint32_t least = 1U << 24;
+  std::uint32_t least = kAllRetained;
   for (std::uint32_t r = lane; r < live; r += kWarp) {
     sum += s.rows[r].retained_q24;
     least = min(least, s.rows[r].retained_q24);

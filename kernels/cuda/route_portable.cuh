@@ -65,12 +65,11 @@ struct RowState {
   RowKeys<V> keys;
   Ranked top;
   RowMass mass;
-  std::uint32_t own = 0;  // mass of lane's expert of the top-k
 
   __device__ void weigh(const RouteArgs& args, const Row& row) {
     mass.max = key_value(__shfl_sync(kAllLanes, top.key, 0));
-    own = row.lane < args.shape.top_k ? mass_of(args.shape.kind, key_value(top.key), mass.max) : 0;
-    mass.top = sum_lanes(own);
+    mass.own = row.lane < args.shape.top_k ? mass_of(args.shape.kind, key_value(top.key), mass.max) : 0;
+    mass.top = sum_lanes(mass.own);
     mass.all = args.shape.kind == RouterKind::kSigmoid
                    ? kMassOne
                    : mass.top + keys.sum_of_masses(args.shape.kind, mass.max);
@@ -120,7 +119,7 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
   const Ranked& top = state.top;
   const bool by_margin = votes_by_margin(args.policy, args.shape);
   const std::uint32_t second = by_margin ? state.keys.largest_mass(args.shape.kind, state.mass.max) : 0;
-  const std::uint64_t before = sum_before(state.own, row.lane);
+  const std::uint64_t before = sum_before(state.mass.own, row.lane);
   if (row.lane >= k) return;
   s.top[row.index][row.lane] = static_cast<std::uint16_t>(top.expert);
   set_bit(s.routed, top.expert);
@@ -130,7 +129,7 @@ __device__ inline void cast_votes(const RouteArgs& args, RouteShared& s, const R
     return;
   }
   vote_for(args, s, row, top,
-           {row.lane, key_value(top.key), state.mass.max, state.own, before, state.mass.top});
+           {row.lane, key_value(top.key), state.mass.max, state.mass.own, before, state.mass.top});
 }
 
 // energy with k = 1: a row brings its first if nothing in A has half of its probability, or if it is exact.
@@ -175,7 +174,7 @@ __device__ inline void choose(const RouteArgs& args, RouteShared& s, const Row& 
   const std::uint32_t k = args.shape.top_k;
   Ranked chosen;
   float weight = 0;
-  DevicePlanRow outcome{.remapped = 0, .retained_q24 = 1U << 24};
+  DevicePlanRow outcome{.remapped = 0, .retained_q24 = kAllRetained};
   if (row.live && s.votes[row.index]) {
     RowState<V> state;
     state.recall(args, s, row);

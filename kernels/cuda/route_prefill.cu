@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
                       .assignments = live * args.shape.top_k,
                       .remapped = 0,
                       .retained_q24_sum = std::uint64_t{live} << 24,
-                      .retained_q24_min = 1U << 24,
+                      .retained_q24_min = kAllRetained,
                       .reserved = 0};
 }
 

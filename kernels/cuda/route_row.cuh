@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device_plan.h"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/lynx/fixed_point.h"
 #include "kernels/lynx/policy.h"
@@ -99,7 +100,7 @@ struct RowKeys {
     }
     return __any_sync(kAllLanes, nan) == 0;
   }
-  // The same where all lanes have all their experts, and `row` is a multiple of V floats.
+  // The same where all lanes have all their experts, and `row` is aligned to V floats.
   __device__ bool load_full(const float* row, std::uint32_t lane) {
     struct alignas(V * sizeof(float)) Part {
       float z[V];
@@ -208,7 +209,7 @@ __device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, co
   const std::uint32_t weighing = rule == WeightRule::kKept ? kept : slots;
   const std::uint32_t mass = lane < weighing ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
   const std::uint64_t whole = rule == WeightRule::kRenormalised ? sum_lanes(mass) : row.top;
-  retained = 1U << 24;
+  retained = kAllRetained;
   if (kept < shape.top_k && row.top != 0) {
     const std::uint64_t kept_sum = sum_lanes(lane < kept ? mass : 0);
     retained = ratio<24>(kept_sum, row.top);
