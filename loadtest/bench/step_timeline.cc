@@ -44,6 +44,7 @@ double median(std::vector<double>& values) {
 void print(const char* part, std::vector<Kernel>& kernels) {
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     Kernel& k = kernels[i];
+    if (k.us.empty()) continue;  // a step's last: nothing follows it
     std::printf("  %-6s %zu  %4u blocks of %3u  %8.2f us, its first block there %6.2f us before\n", part, i,
                 k.mark.blocks, k.mark.threads, median(k.us), median(k.waited));
   }
@@ -57,10 +58,8 @@ void print_step_timeline(const std::function<void()>& step, std::uint32_t steps,
                          std::uint32_t layers) {
   const auto device = cuda::allocate_block<StepMark>(cuda::kStepMarks);
   for (const auto set : cuda::step_mark_setters()) set(device.get());
-  std::vector<Kernel> before;
-  std::vector<Kernel> layer;
-  std::vector<Kernel> after;  // without the last, which nothing follows
-  std::size_t usual = 0;      // marks of the fullest step: others have two in one tick
+  std::vector<Kernel> before, layer, after;
+  std::size_t usual = 0;  // marks of the fullest step: others have two in one tick
   for (std::uint32_t i = 0; i < steps; ++i) {
     const std::vector<StepMark> marks = marks_of(step, device.get());
     if (marks.size() <= kBefore + layers || marks.size() < usual) continue;
