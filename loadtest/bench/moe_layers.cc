@@ -128,7 +128,7 @@ MoeTimeline MoeLayers::timeline(const std::vector<std::vector<float>>& logits, s
   const Launches launches(*this, logits, rows, policy);
   MoeTimeline out;
   out.layers = launches.count();
-  out.route_blocks = 8;
+  out.route_blocks = 8;  // room: what a launch has fewer leaves zeros
   out.expert_blocks = multiprocessors();
   const std::size_t route_marks = out.route_blocks * kRouteMarks;
   const std::size_t experts_marks = out.expert_blocks * kExpertsMarks;

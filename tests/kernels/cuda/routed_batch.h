@@ -29,7 +29,10 @@ class RoutedBatch {
     if (!c.exact.empty()) args_.exact = exact_.emplace(c.exact).get();
   }
 
-  void decode() { route(args_, nullptr); }
+  void decode(std::uint64_t* timeline = nullptr) {  // see RouteArgs
+    args_.timeline = timeline;
+    route(args_, nullptr);
+  }
   void prefill() { route_prefill(args_, nullptr); }
 
   const DevicePlan& device_plan() const { return args_.plan; }

@@ -171,6 +171,21 @@ TEST_F(CudaRoute, HintsAtExpertsThatBecomeActive) {
     }
 }
 
+// off and lynx have kernels of their own, but where marks are asked for: plans are the same.
+TEST_F(CudaRoute, MarksChangeNoPlan) {
+  std::uint32_t seed = 1;
+  for (const PolicyKind kind : kDevicePolicies)
+    for (const std::uint32_t experts : {64U, 128U, 256U, 512U})
+      for (const std::uint32_t rows : {1U, 16U, 17U, 64U}) {
+        const RoutingCase c = random_case(seed++, rows, {.experts = experts, .top_k = 8}, kind);
+        DeviceArray<std::uint64_t> marks(kMaxRouteRows * kRouteMarks);  // no block has less than a row
+        RoutedBatch batch(c);
+        batch.decode(marks.get());
+        ASSERT_NO_FATAL_FAILURE(expect_same(c, batch));
+        ASSERT_NO_FATAL_FAILURE(expect_same_rows(c, batch));
+      }
+}
+
 TEST_F(CudaRoute, PrefillOfAnyLength) {
   for (const RouterShape& shape : kShapes)
     for (const std::uint32_t rows : {1U, 65U, 300U, 1000U}) {
