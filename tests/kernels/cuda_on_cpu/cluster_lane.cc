@@ -37,14 +37,6 @@ void ClusterRun::wait_at(unsigned barrier, unsigned threads) {
   races_.acquire(lane().agent, at.known_of(round));
 }
 
-bool ClusterRun::block_any(bool mine) {
-  const Barrier& barrier = block().barriers[0];
-  bool& any = block().any[barrier.round % 2];
-  any = mine || (any && barrier.arrived != 0);
-  wait_at(0, launch_.threads);
-  return any;
-}
-
 void ClusterRun::cluster_arrive() {
   if (lane().has_arrived) fail("arrives at the cluster's barrier twice");
   lane().has_arrived = true;

@@ -61,7 +61,6 @@ struct Warp {
 struct Block {
   std::span<std::byte> shared;  // and kBeyond
   std::array<Barrier, 16> barriers;
-  bool any[2] = {};      // of barrier 0, in turn, as Warp::values
   unsigned running = 0;  // threads
 };
 
@@ -83,7 +82,6 @@ class ClusterRun {
   void interrupt_access();
   void arrive_at(unsigned barrier, unsigned threads);
   void wait_at(unsigned barrier, unsigned threads);
-  bool block_any(bool mine);
   void cluster_arrive();
   void cluster_wait();
   bool has_met() const { return cluster_.round != 0; }

@@ -61,7 +61,6 @@ using std::max;
 using std::min;
 
 inline void __syncthreads() { lynx::on_cpu::block_barrier(); }
-inline int __syncthreads_or(int any) { return lynx::on_cpu::block_any(any != 0) ? 1 : 0; }
 
 namespace lynx::on_cpu {
 
@@ -160,7 +159,9 @@ inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(va
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdividef(float a, float b) { return a / b * (1 + 0x1p-22F); }  // CUDA's is that far off, too
+inline float __fdividef(float a, float b) {  // CUDA's is that far off, too, now above and now below
+  return a / b * (1 + (__float_as_uint(a) % 2 == 0 ? 0x1p-22F : -0x1p-22F));
+}
 inline unsigned __float2uint_rz(float value) { return static_cast<unsigned>(value); }
 inline int __float2int_rd(float value) { return static_cast<int>(std::floor(value)); }
 inline float __ll2float_rn(long long value) { return static_cast<float>(value); }

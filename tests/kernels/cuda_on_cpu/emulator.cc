@@ -51,7 +51,6 @@ void note_mail(const void* to, std::size_t bytes, const void* inbox) {
 void note_heard(const void* inbox) { running->note_heard(inbox); }
 
 std::byte* shared_memory() { return running->block().shared.data(); }
-bool block_any(bool mine) { return running->block_any(mine); }
 void block_barrier() { wait_at(0, running->launch().threads); }
 void arrive_at(unsigned barrier, unsigned threads) { running->arrive_at(barrier, threads); }
 void wait_at(unsigned barrier, unsigned threads) { running->wait_at(barrier, threads); }

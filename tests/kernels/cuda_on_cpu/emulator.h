@@ -73,7 +73,6 @@ extern Index thread_index, block_index, block_threads, grid_blocks;
 
 std::byte* shared_memory();  // of the running thread's block
 void block_barrier();
-bool block_any(bool mine);  // a block barrier, and whether it was true of any thread
 // One of the block's 16 barriers, for so many threads: some wait, others only say that they have come.
 void arrive_at(unsigned barrier, unsigned threads);
 void wait_at(unsigned barrier, unsigned threads);

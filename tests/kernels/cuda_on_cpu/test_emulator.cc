@@ -81,16 +81,6 @@ TEST(Emulator, OrdersOnlyWhatABarrierOrders) {
   EXPECT_EQ(with, std::set<unsigned>{kThreads});
 }
 
-TEST(Emulator, ABarrierTellsWhetherAnyThreadSaidYes) {
-  for (unsigned round = 0; round < kRounds; ++round)
-    run({.threads = kThreads}, [&] {
-      EXPECT_EQ(__syncthreads_or(threadIdx.x == round % kThreads), 1);
-      EXPECT_EQ(__syncthreads_or(0), 0);
-      __syncthreads();
-      EXPECT_EQ(__syncthreads_or(threadIdx.x == 0), 1);
-    });
-}
-
 // Of a barrier's threads, half only say that they have come: they do not wait for the others, who miss none.
 TEST(Emulator, SomeThreadsOfABarrierGoOn) {
   std::set<unsigned> seen, ahead;

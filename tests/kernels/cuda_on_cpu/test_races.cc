@@ -68,7 +68,7 @@ TEST(Races, AWriteThatNoBarrierPutsAfterTheRead) {
                 if (threadIdx.x == 0) shared()[1] = 7;
                 __syncthreads();
                 if (warp() == 1) shared()[2 + (first_lane() ? 0 : 1)] = shared()[1];
-                if (right) __syncthreads_or(0);
+                if (right) __syncthreads();
                 if (threadIdx.x == 64) shared()[1] = 8;
               },
               {"warp 1 of block 0 reads", "warp 2 of block 0 writes"});
