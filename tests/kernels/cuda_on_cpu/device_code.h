@@ -122,22 +122,30 @@ inline unsigned __reduce_min_sync(unsigned, unsigned value) {
   return lynx::on_cpu::reduce("reduce_min", value, ~0U, [](unsigned a, unsigned b) { return min(a, b); });
 }
 
-// Not to be interrupted within.
-template <typename T, typename U>
-__attribute__((no_sanitize("thread"), noinline)) T atomicAdd(T* to, U value) {
-  lynx::on_cpu::note_access(to, sizeof *to, lynx::on_cpu::AccessKind::kAtomic, __builtin_return_address(0));
-  lynx::on_cpu::give_way();
-  const T before = *to;
-  *to += value;
+namespace lynx::on_cpu {
+
+// Not interrupted within. code: who asked for it.
+template <typename T, typename Change>
+__attribute__((no_sanitize("thread"), noinline)) T change_at_once(T* at, const void* code,
+                                                                  const Change& change) {
+  note_access(at, sizeof *at, AccessKind::kAtomic, code);
+  give_way();
+  const T before = *at;
+  *at = change(before);
   return before;
 }
+
+}  // namespace lynx::on_cpu
+
 template <typename T, typename U>
-__attribute__((no_sanitize("thread"), noinline)) T atomicOr(T* to, U value) {
-  lynx::on_cpu::note_access(to, sizeof *to, lynx::on_cpu::AccessKind::kAtomic, __builtin_return_address(0));
-  lynx::on_cpu::give_way();
-  const T before = *to;
-  *to |= value;
-  return before;
+__attribute__((noinline)) T atomicAdd(T* to, U value) {
+  return lynx::on_cpu::change_at_once(to, __builtin_return_address(0),
+                                      [value](T before) { return static_cast<T>(before + value); });
+}
+template <typename T, typename U>
+__attribute__((noinline)) T atomicOr(T* to, U value) {
+  return lynx::on_cpu::change_at_once(to, __builtin_return_address(0),
+                                      [value](T before) { return static_cast<T>(before | value); });
 }
 
 template <typename T>
