@@ -21,7 +21,8 @@ struct HeadSums {
   }
 
   // score: of head g with keys 2q and 2q + 1, then keys 2q + 8 and 2q + 9. keys: of this tile that count.
-  __device__ void soften(float (&score)[2][4], unsigned keys) {
+  template <unsigned kRoom>  // 2 of it, or what m16n8k16 leaves
+  __device__ void soften(float (&score)[2][kRoom], unsigned keys) {
     constexpr unsigned kTileKeys = 16;
     const unsigned q = threadIdx.x % 4;
     if (keys < kTileKeys) {

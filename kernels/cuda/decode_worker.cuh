@@ -35,32 +35,38 @@ struct Worker {
   }
 
   // Of head g: keys 2q and 2q + 1, then keys 2q + 8 and 2q + 9. Two chains each, for speed.
-  __device__ void scores(float (&score)[2][4], const std::byte* k_rows, unsigned row_bytes) const {
+  //
+  // Of two 32 d, odd keys load the second first. So an instruction meets them with 32 d of even keys and the
+  // other 32 of odd ones, and its first eight rows are the queries' d for the former, its last eight those
+  // for the latter.
+  __device__ void scores(float (&score)[2][2], const std::byte* k_rows, unsigned row_bytes) const {
     const unsigned g = threadIdx.x % kWarp / 4;
     const std::byte* at = k_rows + g * row_bytes + threadIdx.x % 4 * sizeof(uint4);
-    float odd[2][4] = {};
+    const std::byte* from[2] = {at + g % 2 * 64, at + (1 - g % 2) * 64};
+    float sum[2][2][4] = {};  // [chain][keys]
 #pragma unroll
     for (unsigned s = 0; s < kD / 32; s += 2) {
-      uint4 low[2], high[2];  // of keys g and g + 8
-      load_two(low[0], low[1], at + s * 64, 64, g % 2 == 1);
-      load_two(high[0], high[1], at + 8 * row_bytes + s * 64, 64, g % 2 == 1);
 #pragma unroll
       for (unsigned i = 0; i < 2; ++i) {
-        auto& to = i == 0 ? score : odd;
-        const uint2 q0 = queries[2 * (s + i)];
-        const uint2 q1 = queries[2 * (s + i) + 1];
-        mma_16816(to[0], q0.x, 0, q0.y, 0, low[i].x, low[i].y);
-        mma_16816(to[1], q0.x, 0, q0.y, 0, high[i].x, high[i].y);
-        mma_16816(to[0], q1.x, 0, q1.y, 0, low[i].z, low[i].w);
-        mma_16816(to[1], q1.x, 0, q1.y, 0, high[i].z, high[i].w);
+        const uint4 low = *reinterpret_cast<const uint4*>(from[i] + s * 64);  // of keys g and g + 8
+        const uint4 high = *reinterpret_cast<const uint4*>(from[i] + 8 * row_bytes + s * 64);
+        const uint2* even = queries + 2 * (s + i);
+        const uint2* odd = queries + 2 * (s + 1 - i);
+        mma_16816(sum[i][0], even[0].x, odd[0].x, even[0].y, odd[0].y, low.x, low.y);
+        mma_16816(sum[i][1], even[0].x, odd[0].x, even[0].y, odd[0].y, high.x, high.y);
+        mma_16816(sum[i][0], even[1].x, odd[1].x, even[1].y, odd[1].y, low.z, low.w);
+        mma_16816(sum[i][1], even[1].x, odd[1].x, even[1].y, odd[1].y, high.z, high.w);
       }
     }
 #pragma unroll
-    for (unsigned i = 0; i < 4; ++i) score[i / 2][i % 2] += odd[i / 2][i % 2];
+    for (unsigned keys = 0; keys < 2; ++keys) {
+      score[keys][0] = sum[0][keys][0] + sum[1][keys][0];
+      score[keys][1] = sum[0][keys][3] + sum[1][keys][3];
+    }
   }
 
   // Values of keys 2q, 2q + 1, 2q + 8 and 2q + 9; pairs of keys in one register are a byte permutation away.
-  __device__ void weigh(const float (&score)[2][4], const std::byte* v_rows, unsigned row_bytes) {
+  __device__ void weigh(const float (&score)[2][2], const std::byte* v_rows, unsigned row_bytes) {
     constexpr unsigned kVectors = kD / 64;  // of a key and lane
     const unsigned q = threadIdx.x % 4;
     const std::uint32_t p0 = pack_bf16(score[0][0], score[0][1]);
@@ -106,7 +112,7 @@ struct Worker {
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before the stage is copied to again
       __syncwarp();
     }
-    float score[2][4] = {};
+    float score[2][2];
     scores(score, k_rows, p.row_bytes);
     sums.soften(score, keys);
     weigh(score, v_rows, p.row_bytes);
