@@ -16,9 +16,14 @@ __device__ inline std::size_t token_offset(const KvLayer& kv, const BlockId* tab
          std::size_t{position % kv.block_tokens} * kv.token_bytes;
 }
 
-__device__ inline const BlockId* table_of(const StagedRows& rows, std::uint32_t row) {
-  const std::uint32_t sequence = rows.sequence == nullptr ? row : rows.sequence[row];
+__device__ inline std::uint32_t sequence_of(const StagedRows& rows, std::uint32_t row) {
+  return rows.sequence == nullptr ? row : rows.sequence[row];
+}
+__device__ inline const BlockId* table_of_sequence(const StagedRows& rows, std::uint32_t sequence) {
   return rows.tables + std::size_t{sequence} * rows.table_stride;
+}
+__device__ inline const BlockId* table_of(const StagedRows& rows, std::uint32_t row) {
+  return table_of_sequence(rows, sequence_of(rows, row));
 }
 
 // Largest score so far (times log2 e) and the sum of 2^(score - max).

@@ -7,6 +7,7 @@
 // bulk copies, and eight compute, each for one KV head. A second launch merges the parts of each row in
 // rising order.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -127,7 +128,7 @@ Params make_params(const DecodeAttentionArgs& a) {
               .per_kv = per_kv,
               .groups = groups_of(per_kv),
               .parts = most_parts(a.max_context),
-              .slice_heads = slice_heads,
+              .slice_bits = static_cast<unsigned>(std::countr_zero(slice_heads)),
               .slices = in.kv.kv_heads / slice_heads,
               .row_bytes = slice_heads * in.kv.head_dim * 2,
               .kv = in.kv,

@@ -10,9 +10,9 @@ namespace lynx::cuda::decode {
 template <unsigned kD>
 __device__ void attend_parts(const Params& p, const HeadTables<kD>& tables, TaskWalk walk, const Ring& ring,
                              StageCursor& at) {
-  const unsigned teams = kWarps / p.slice_heads;
-  const unsigned team = warp_index() / p.slice_heads;
-  const unsigned head = warp_index() % p.slice_heads;
+  const unsigned teams = kWarps >> p.slice_bits;
+  const unsigned team = warp_index() >> p.slice_bits;
+  const unsigned head = warp_index() & ((1U << p.slice_bits) - 1);
   Worker<kD> worker;
   unsigned row = ~0U;  // whose queries the worker holds, and of which unit
   unsigned slice = 0;
@@ -20,8 +20,8 @@ __device__ void attend_parts(const Params& p, const HeadTables<kD>& tables, Task
 #pragma unroll 1
   for (unsigned turn = 0; walk.more(); walk.advance(), ++turn) {
     const Task task = walk.task();
-    const bool ours = turn % teams == team;
-    const unsigned kv_head = task.slice * p.slice_heads + head;
+    const bool ours = (turn & (teams - 1)) == team;
+    const unsigned kv_head = (task.slice << p.slice_bits) + head;
     if (ours) {
       worker.begin(p, tables, task, kv_head, task.row != row || task.slice != slice || task.group != group);
       row = task.row;

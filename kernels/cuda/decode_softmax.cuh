@@ -34,6 +34,7 @@ struct HeadSums {
     now = fmaxf(now, __shfl_xor_sync(kAllLanes, now, 1));
     now = fmaxf(max, fmaxf(now, __shfl_xor_sync(kAllLanes, now, 2)));
     const float factor = rescale(max, now);
+    const bool stays = factor == 1 || max == -INFINITY;  // nothing is summed yet
     max = now;
     sum *= factor;
 #pragma unroll
@@ -41,7 +42,7 @@ struct HeadSums {
       score[i / 2][i % 2] = power_of_two(score[i / 2][i % 2] - now);
       sum += score[i / 2][i % 2];
     }
-    if (!__all_sync(kAllLanes, factor == 1)) scale_out(factor);
+    if (!__all_sync(kAllLanes, stays)) scale_out(factor);
   }
 
   __device__ void add_lanes() {

@@ -107,6 +107,7 @@ template <unsigned kD>
 class NewestToken {
  public:
   __device__ void load(const Params& p, const Task& task, unsigned kv_head) {
+    sequence_ = sequence_of(p.staged, task.row);
     const float* k = p.k + task.row * p.k_stride + kv_head * kD + first();
     const float* v = p.v + task.row * p.v_stride + kv_head * kD + first();
     k_low_[0] = load4(k);
@@ -114,7 +115,11 @@ class NewestToken {
     v_low_ = load4(v);
     v_high_ = load4(v + kHalf);
   }
-  // Into their rows of shared memory and into the pool.
+  // After the queries are asked for: asks where the token lies, which nobody waits for then.
+  __device__ void locate(const Params& p, const Task& task) {
+    block_ = table_of_sequence(p.staged, sequence_)[p.block_tokens(task.context - 1)];
+  }
+  // Into their rows of shared memory.
   __device__ void store(const Params& p, const HeadTables<kD>& tables, const Task& task, unsigned kv_head,
                         std::byte* k_row, std::byte* v_row) {
     norm_and_turn(k_low_, k_high_, tables.k_weight(p), tables.rope_of(p, task), p.eps, kHalf, kHolders,
@@ -122,10 +127,11 @@ class NewestToken {
     if (threadIdx.x % kWarp >= kHolders) return;
     store_halves(k_row, k_low_[0], k_high_[0]);
     store_halves(v_row, v_low_, v_high_);
-    if (task.group != 0) return;
-    std::byte* pool = p.kv.base +
-                      token_place(p, table_of(p.staged, task.row), task.context - 1) * sizeof(uint4) +
-                      kv_head * kD * 2;
+  }
+  // And into the pool.
+  __device__ void store_in_pool(const Params& p, const Task& task, unsigned kv_head) const {
+    if (task.group != 0 || threadIdx.x % kWarp >= kHolders) return;
+    std::byte* pool = p.kv.base + token_place(p, block_, task.context - 1) * sizeof(uint4) + kv_head * kD * 2;
     store_halves(pool, k_low_[0], k_high_[0]);
     store_halves(pool + p.kv.v_bytes, v_low_, v_high_);
   }
@@ -141,6 +147,8 @@ class NewestToken {
   }
 
   float4 k_low_[1], k_high_[1], v_low_, v_high_;
+  std::uint32_t sequence_;
+  BlockId block_;
 };
 
 }  // namespace lynx::cuda::decode

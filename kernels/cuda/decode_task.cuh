@@ -40,7 +40,7 @@ struct Params {
   float eps;
   float scale;
   unsigned rows, per_kv, groups, parts;  // groups: of 8 query heads per KV head; parts: room for
-  unsigned slice_heads, slices;          // KV heads of a task: a power of two; slices of all KV heads
+  unsigned slice_bits, slices;           // KV heads of a task, as a power of two; slices of all KV heads
   unsigned row_bytes;                    // from token to token in shared memory
   KvLayer kv;
   Divider block_tokens, units_of_row, groups_of_head;
@@ -48,12 +48,14 @@ struct Params {
   Workspace work;
 };
 
-// Bytes from the layer's base to the token's K, in 16 bytes.
-__device__ inline std::uint32_t token_place(const Params& p, const BlockId* table, unsigned position) {
-  const unsigned block = p.block_tokens(position);
-  const std::size_t offset = table[block] * p.kv.block_bytes +
-                             std::size_t{(position - block * p.kv.block_tokens) * p.kv.token_bytes};
+// Bytes from the layer's base to the K of a token that lies in that block of the pool, in 16 bytes.
+__device__ inline std::uint32_t token_place(const Params& p, BlockId block, unsigned position) {
+  const unsigned slot = position - p.block_tokens(position) * p.kv.block_tokens;
+  const std::size_t offset = block * p.kv.block_bytes + std::size_t{slot * p.kv.token_bytes};
   return static_cast<std::uint32_t>(offset / sizeof(uint4));
+}
+__device__ inline std::uint32_t token_place(const Params& p, const BlockId* table, unsigned position) {
+  return token_place(p, table[p.block_tokens(position)], position);
 }
 
 struct Task {

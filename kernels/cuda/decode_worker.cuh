@@ -21,8 +21,10 @@ struct Worker {
   // new_row: the queries are not those of the task before.
   __device__ void begin(const Params& p, const HeadTables<kD>& tables, const Task& task, unsigned kv_head,
                         bool new_row) {
-    if (task.first + task.keys == task.context) newest.load(p, task, kv_head);
+    const bool has_newest = task.first + task.keys == task.context;
+    if (has_newest) newest.load(p, task, kv_head);
     if (new_row) load_queries<kD>(queries, p, tables, task, kv_head);
+    if (has_newest) newest.locate(p, task);
     sums.clear();
   }
 
@@ -111,6 +113,7 @@ struct Worker {
       clear_values(v_rows, p.row_bytes, keys);
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before the stage is copied to again
       __syncwarp();
+      newest.store_in_pool(p, task, kv_head);  // past the fence, which would wait for it
     }
     float score[2][2];
     scores(score, k_rows, p.row_bytes);
