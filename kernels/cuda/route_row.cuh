@@ -48,6 +48,12 @@ __device__ __noinline__ inline std::uint32_t mass_of(RouterKind kind, float z, f
   const std::uint32_t tail = exp_minus(softmax ? gap_below(max, z) : fabsf(z));
   return softmax ? tail : sigmoid_of_tail(z, tail);
 }
+// The same for a row's own experts, of which most models want nothing but the exponential.
+__device__ inline std::uint32_t mass_in_row(RouterKind kind, float z, float max) {
+  if (kind == RouterKind::kSoftmax) [[likely]]
+    return exp_minus(gap_below(max, z));
+  return mass_of(kind, z, max);
+}
 __device__ __noinline__ inline std::uint64_t quotient(std::uint64_t a, std::uint64_t b) { return a / b; }
 
 // floor(part 2^kBits / whole), for part <= whole < 2^38 and whole > 0. By floats that are right to some
@@ -192,14 +198,28 @@ struct RowMass {
   std::uint64_t all = 0;  // what a mass is divided by to give a probability; only without norm_topk_prob
 };
 
+// a / b as __fdiv_rn, whose way this is but for what it does about numbers near the ends of the floats'
+// range.
+__device__ inline float divide(float a, float b) {
+#ifdef __CUDA_ARCH__
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  inverse = __fmaf_rn(inverse, __fmaf_rn(inverse, -b, 1.0F), inverse);
+  const float about = __fmul_rn(inverse, a);
+  return __fmaf_rn(inverse, __fmaf_rn(about, -b, a), about);
+#else
+  return a / b;
+#endif
+}
+
 // The weight of a mass: its part of `whole`, which `slots` share alike if it is nothing.
 __device__ inline float weigh_part(const RouterShape& shape, const RowMass& row, std::uint32_t mass,
                                    std::uint64_t whole, std::uint32_t slots) {
   // 1 / slots of nothing.
-  const float part = __fdiv_rn(whole == 0 ? 1.0F : __uint2float_rn(mass),
-                               whole == 0 ? static_cast<float>(slots) : __ull2float_rn(whole));
+  const float part = divide(whole == 0 ? 1.0F : __uint2float_rn(mass),
+                            whole == 0 ? static_cast<float>(slots) : __ull2float_rn(whole));
   if (shape.norm_topk_prob) return part;
-  return __fmul_rn(part, __fdiv_rn(__ull2float_rn(row.top), __ull2float_rn(row.all)));
+  return __fmul_rn(part, divide(__ull2float_rn(row.top), __ull2float_rn(row.all)));
 }
 
 // The weight of lane's chosen expert; retained: share of the top-k's mass in the first `kept`, 2^-24.
@@ -207,7 +227,7 @@ __device__ inline float weigh_lane(const RouterShape& shape, WeightRule rule, co
                                    const Ranked& chosen, std::uint32_t slots, std::uint32_t kept,
                                    std::uint32_t lane, std::uint32_t& retained) {
   const std::uint32_t weighing = rule == WeightRule::kKept ? kept : slots;
-  const std::uint32_t mass = lane < weighing ? mass_of(shape.kind, key_value(chosen.key), row.max) : 0;
+  const std::uint32_t mass = lane < weighing ? mass_in_row(shape.kind, key_value(chosen.key), row.max) : 0;
   const std::uint64_t whole = rule == WeightRule::kRenormalised ? sum_lanes(mass) : row.top;
   retained = kAllRetained;
   if (kept < shape.top_k && row.top != 0) {

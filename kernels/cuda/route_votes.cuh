@@ -32,7 +32,7 @@ __device__ inline Row this_row(const RouteArgs& args, std::uint32_t block) {
 
 // The mass of lane's expert of the exact top-k, and their sum.
 __device__ inline void weigh_top(const RouteArgs& args, const Row& row, const Ranked& top, RowMass& mass) {
-  mass.own = row.lane < args.shape.top_k ? mass_of(args.shape.kind, key_value(top.key), mass.max) : 0;
+  mass.own = row.lane < args.shape.top_k ? mass_in_row(args.shape.kind, key_value(top.key), mass.max) : 0;
   mass.top = sum_lanes(mass.own);
 }
 

@@ -34,15 +34,18 @@ LYNX_HOST_DEVICE inline std::uint32_t affinity_bin(float gap, float alpha, std::
 }
 
 LYNX_HOST_DEVICE inline std::uint32_t high_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);
+#else
   return static_cast<std::uint32_t>((std::uint64_t{a} * b) >> 32);
+#endif
 }
 
-// e^-gap, Q31. gap >= 0.
+// e^-gap, Q31. gap >= 0. Without branches: a GPU's lanes have gaps of all kinds.
 LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
-  if (gap == 0.0F) return kMassOne;
-  if (!(gap < 22.0F)) return 0;  // e^-22 < 2^-31
+  const bool far = !(gap < 22.0F);  // e^-22 < 2^-31
   // gap / ln 2 = whole + fraction, from a Q27 gap and a Q31 log2(e): Q58.
-  const auto gap_q27 = static_cast<std::uint32_t>(gap * 134217728.0F);
+  const auto gap_q27 = static_cast<std::uint32_t>((far ? 0.0F : gap) * 134217728.0F);
   const std::uint64_t halvings_q58 = std::uint64_t{gap_q27} * 3098164009U;
   const auto whole = static_cast<std::uint32_t>(halvings_q58 >> 58);
   const auto fraction_q32 = static_cast<std::uint32_t>(halvings_q58 >> 26);
@@ -57,8 +60,10 @@ LYNX_HOST_DEVICE inline std::uint32_t exp_minus(float gap) {
   power = 238391798U + high_product(power, u);
   power = 1031764711U + high_product(power, u);
   power = 2977044476U + high_product(power, u);
-  const std::uint64_t all = (std::uint64_t{1} << 32) + high_product(power, u);
-  return static_cast<std::uint32_t>((all + 2) >> 2) >> whole;
+  // 2^u in 33 bits, of which the first is 1; rounded to 31.
+  const std::uint32_t below_one = high_product(power, u);
+  const std::uint32_t tail = ((1U << 30) + (below_one >> 2) + (below_one >> 1 & 1)) >> whole;
+  return gap == 0.0F ? kMassOne : far ? 0 : tail;
 }
 
 // 1 / (1 + e^-z), Q31. tail: e^-|z|.
