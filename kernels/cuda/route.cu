@@ -29,14 +29,11 @@ __device__ inline void route_as(const RouteArgs& args, const RouteArgs& whole, R
   const std::uint32_t block = Blocks<kAlone>().rank();
   const Row row = this_row(args, block);
   clear_votes<V>(args, s, block);
-  Post<V, kAlone> post(args, s);
+  Post<kAlone> post(args, s);
   post.open();
   grid_dependency_wait();
   mark_route(args, RouteMark::kReady);
-  if (post.has_experts())
-    route_experts<V, kAlone>(args, whole, s, post, row);
-  else
-    route_row<V, kAlone>(args, whole, s, post, row);
+  route_block<V>(args, whole, s, post, row);
   mark_route(args, RouteMark::kEnd);
 }
 

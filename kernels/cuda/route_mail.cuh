@@ -21,7 +21,7 @@ inline std::size_t route_bytes(const RouteArgs& args) {
   return route_shared_bytes(args) + (args.plan.rows > kRowsPerBlock ? sizeof(RouteMail) : 0);
 }
 
-template <int kWords, bool kAlone>
+template <bool kAlone>
 class Post {
  public:
   __device__ Post(const RouteArgs& args, RouteShared& s)
@@ -57,28 +57,22 @@ class Post {
 
   static __device__ bool has_experts() { return warp_index() >= kRowsPerBlock; }
 
-  // A warp whose row has voted, or chosen.
-  __device__ void row_has_spoken() const { arrive_at(kRowsSpoke, kRouteThreads<kWords>); }
-
-  // Warps with experts, from here on. Once all rows of the block have voted.
-  __device__ void tell_votes() const {
-    wait_at(kRowsSpoke, kRouteThreads<kWords>);
-    if (kAlone || !sends_) return;
-    send(mail_.votes_in, s_.votes);
-    if (args_.policy == PolicyKind::kEnergy) send(mail_.votes_in, s_.energy);
-    if (quad_ == 0) to_.send(mail_.votes_in, &s_.voters[rank_], s_.voters[rank_]);
-  }
-  __device__ void hear_votes() const {
-    if constexpr (!kAlone) mail_.votes_in.await();
+  // Warps with experts, once all rows of the block have voted: tells the others, and hears from them.
+  __device__ void exchange_votes() const {
+    if constexpr (kAlone) return;
+    if (sends_) {
+      send(mail_.votes_in, s_.votes);
+      if (args_.policy == PolicyKind::kEnergy) send(mail_.votes_in, s_.energy);
+      if (quad_ == 0) to_.send(mail_.votes_in, &s_.voters[rank_], s_.voters[rank_]);
+    }
+    mail_.votes_in.await();
   }
 
-  // Once all rows of the block have chosen.
-  __device__ void tell_brings() const {
-    wait_at(kRowsSpoke, kRouteThreads<kWords>);
-    if (!kAlone && sends_) send(mail_.brings_in, s_.brings);
-  }
-  __device__ void hear_brings() const {
-    if constexpr (!kAlone) mail_.brings_in.await();
+  // The same once all rows of the block have chosen.
+  __device__ void exchange_brings() const {
+    if constexpr (kAlone) return;
+    if (sends_) send(mail_.brings_in, s_.brings);
+    mail_.brings_in.await();
   }
 
   // One lane of each row, for block 0's statistics.
@@ -99,8 +93,6 @@ class Post {
   __device__ std::uint32_t rank() const { return rank_; }
 
  private:
-  static constexpr std::uint32_t kRowsSpoke = 1;  // a barrier
-
   __device__ void send(const Inbox& inbox, std::uint32_t (&words)[kMostBlocks][kMaxRouteExperts]) const {
     auto* const mine = reinterpret_cast<uint4*>(words[rank_]) + quad_;
     to_.send(inbox, mine, *mine);
