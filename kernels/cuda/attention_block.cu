@@ -34,12 +34,15 @@ struct Params {
   unsigned qkv_x_bytes, o_x_bytes;  // of either product's rows in shared memory; its sums follow
 };
 
-// The one order in which all of a block's weights, keys and values come.
-__device__ void stream(const Params& p, const Ring& ring) {
+// The one order in which all of a block's weights, keys and values come. Keys wait until the block has told
+// the others of its q, k and v, o's weights until it has told them of its parts: what all blocks wait for
+// then travels without bulk copies beside it, which gains more than memory loses.
+__device__ void stream(const Params& p, const Ring& ring, Told& told) {
   const std::uint64_t policy = evict_first_policy();
   RingFiller filler(ring);
   stream_weights(p.qkv, Share(p.qkv), filler, policy);
-  decode::stream_keys(p.attention, filler, policy);
+  decode::stream_keys(p.attention, filler, policy, [&told] { wait(told.qkv, 0); });
+  wait(told.parts, 0);
   stream_weights(p.o, Share(p.o), filler, policy);
 }
 
@@ -49,6 +52,11 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
   std::uint64_t* const record = record_of_block<BlockMark>(p.timeline, threadIdx.x == 0);
   const auto mark = [record](BlockMark at) {
     if (record != nullptr) record[static_cast<unsigned>(at)] = global_nanoseconds();
+  };
+  const auto tell = [&grid](std::uint64_t& told) {  // and hear all others
+    grid.arrive<kComputeBarrier>(kComputeThreads);
+    if (threadIdx.x == 0) arrive(told);
+    grid.await<kComputeBarrier>(kComputeThreads);
   };
   StageCursor at;
   mark(BlockMark::kStart);
@@ -75,12 +83,12 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
     *reinterpret_cast<float4*>(p.qkv_rows + row * p.qkv_stride + output) = sum;
   });
   mark(BlockMark::kAdded);
-  grid.meet<kComputeBarrier>(kComputeThreads);
+  tell(shared.told.qkv);
   mark(BlockMark::kMet);
 
   decode::attend_parts<kD>(p.attention, shared.heads, tasks, ring, at);
   mark(BlockMark::kAttended);
-  grid.meet<kComputeBarrier>(kComputeThreads);
+  tell(shared.told.parts);
   mark(BlockMark::kAllAttended);
   decode::merge_rows<kD, __nv_bfloat16>(p.attention, merges);
   mark(BlockMark::kMerged);
@@ -109,6 +117,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   __shared__ Static<kD> shared;
   release_dependents();
   if (threadIdx.x == 0) {
+    shared.told.init();
     shared.ring.init(kWarps);
     shared.squares.expect(p.qkv.k / kPartK * kRowTiles * 16 * sizeof(float));
     shared.qkv_sums.expect(bytes_that_come<kRowTiles>(p.qkv, Share(p.qkv)));
@@ -117,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   cluster_arrive();
   cluster_wait();
   const Ring ring = {memory, p.stages, kProductStage, shared.ring};
-  if (warp_index() == kProducer) return stream(p, ring);
+  if (warp_index() == kProducer) return stream(p, ring, shared.told);
   compute<kRowTiles, kD>(p, ring, shared, reinterpret_cast<uint4*>(memory + p.stages * kProductStage));
 }
 

@@ -12,10 +12,23 @@ namespace lynx::cuda::block {
 
 using decode::kThreads;
 
+// By barriers of one arrival each: this block has arrived at the meeting that tells of its q, k and v, and at
+// the one that tells of its parts of rows.
+struct Told {
+  std::uint64_t qkv, parts;
+
+  // One thread; publish_barriers() must follow.
+  __device__ void init() {
+    barrier_init(qkv, 1);
+    barrier_init(parts, 1);
+  }
+};
+
 // Beside the ring, and the rows and sums of a product, whose sizes follow from the launch.
 template <unsigned kD>
 struct Static {
   RingBarriers ring;
+  Told told;
   Inbox squares, qkv_sums, o_sums;
   NormShared norm;
   decode::HeadTables<kD> heads;

@@ -128,10 +128,20 @@ class GridMeetings {
   // By `threads` threads from thread 0 on: what all blocks wrote before it, all see after it.
   template <unsigned kBarrier>
   __device__ void meet(unsigned threads) {
+    arrive<kBarrier>(threads);
+    await<kBarrier>(threads);
+  }
+  // The same in two steps. Thread 0 has arrived when the first one returns.
+  template <unsigned kBarrier>
+  __device__ void arrive(unsigned threads) const {
     sync_threads<kBarrier>(threads);
+    if (threadIdx.x == 0)
+      asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counters_ + next_) : "memory");
+  }
+  template <unsigned kBarrier>
+  __device__ void await(unsigned threads) {
     if (threadIdx.x == 0) {
-      std::uint32_t* counter = counters_ + next_;
-      asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+      const std::uint32_t* counter = counters_ + next_;
       wait_for_blocks([&] { return load_acquire(counter) >= gridDim.x; }, note_, LongWait::kMeeting);
       // Everybody is past the meeting before this one.
       if (blockIdx.x == 0 && next_ > 0) counters_[next_ - 1] = 0;

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 1) decode_parts_kernel(const __grid_
                      barriers};
   if (warp_index() == kProducer) {
     RingFiller filler(ring);
-    return stream_keys(p, filler, evict_first_policy());
+    return stream_keys(p, filler, evict_first_policy(), [] {});
   }
   const Contexts contexts(p);
   const TaskWalk walk(p, contexts);

@@ -48,8 +48,11 @@ __device__ inline void copy_tile(const Params& p, RingFiller& ring, const Chunk&
   ring.end();
 }
 
-// All tiles of the block's tasks; one warp.
-__device__ inline void stream_keys(const Params& p, RingFiller& ring, std::uint64_t policy) {
+// All tiles of the block's tasks; one warp. may_copy: called before copies, returns when they may be asked
+// for; where the first keys lie is known by then.
+template <typename MayCopy>
+__device__ void stream_keys(const Params& p, RingFiller& ring, std::uint64_t policy,
+                            const MayCopy& may_copy) {
   TaskWalk walk(p, Contexts(p));
   Chunk chunk;
   chunk.valid = false;
@@ -69,6 +72,7 @@ __device__ inline void stream_keys(const Params& p, RingFiller& ring, std::uint6
       }
     }
     if (chunk.valid) {
+      may_copy();
 #pragma unroll 1
       for (unsigned tile = chunk.first; tile < min(chunk.first + kWarp, chunk.task.keys); tile += kTileKeys) {
         const unsigned lane = tile - chunk.first + threadIdx.x % kTileKeys;
