@@ -91,15 +91,4 @@ inline bool takes_product(const Product& p) {
          most_own_parts(p.k) <= kMaxOwnParts;
 }
 
-// Whether launches of other processes may be on the multiprocessors at the same time: asked once.
-inline bool shares_multiprocessors() {
-  static const bool shares = [] {
-    int device = 0;
-    int mps = 0;
-    require(cudaGetDevice(&device), "cudaGetDevice");
-    return cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess && mps != 0;
-  }();
-  return shares;
-}
-
 }  // namespace lynx::cuda::block

@@ -31,6 +31,16 @@ bool launches_overlap() {
   return overlap;
 }
 
+bool shares_multiprocessors() {
+  static const bool shares = [] {
+    int device = 0;
+    int mps = 0;
+    require(cudaGetDevice(&device), "cudaGetDevice");
+    return cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess && mps != 0;
+  }();
+  return shares;
+}
+
 KernelSet kernels_of_device() {
   const char* portable = std::getenv("LYNX_CUDA_PORTABLE");
   const bool wants_portable = portable != nullptr && std::string(portable) == "1";

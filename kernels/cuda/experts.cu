@@ -3,6 +3,7 @@
 #include "kernels/cuda/experts.h"
 
 #include "kernels/cuda/experts_consumer.cuh"
+#include "kernels/cuda/experts_lone.h"
 #include "kernels/cuda/experts_producers.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
@@ -102,6 +103,7 @@ ExpertsJob make_job(const ExpertsArgs& args) {
 void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
   if (args.prompt && has_prompt_kernels()) return experts_add_prompt(args, stream);
   if (args.kernels == KernelSet::kPortable) return experts_add_portable(args, stream);
+  if (lone_row_takes(args)) return experts_add_lone_row(args, stream);
   const ExpertsJob job = make_job(args);
   launch("experts", experts_kernel,
          Shape{dim3(blocks_of_launch(args.plan.rows)), dim3(kThreads), sizeof(ExpertsShared)}, stream,

@@ -44,6 +44,9 @@ ExpertsWorkspace experts_workspace_view(std::byte* memory, const ExpertShape& sh
   take(view.next_task, 1);
   take(view.gate_up_done, shape.experts);
   take(view.down_done, shape.hidden / kUnitOutputs);
+  take(view.lone_blocks, 1);
+  take(view.lone_activations, std::size_t{top_k} * shape.intermediate / 2);
+  take(view.lone_outputs, std::size_t{top_k} * shape.hidden);
   take(view.activations, pairs * activation_stride(shape));
   take(view.partial, pairs * down_layout(shape).parts * shape.hidden);
   return view;

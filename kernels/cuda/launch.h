@@ -34,6 +34,8 @@ enum class Overlap { kNone, kPrevious };
 
 unsigned multiprocessors();  // of the current device
 bool launches_overlap();     // Overlap::kPrevious has an effect there; asked once a process
+// Launches of other processes may be on the multiprocessors at the same time (MPS); asked once a process.
+bool shares_multiprocessors();
 
 #ifdef __CUDACC__
 template <typename... Params>

@@ -11,7 +11,7 @@ std::string describe(LongWaitNote note) {
     case LongWait::kMeeting:
       return "; " + block + "attention block waited some 10 s for the others" + cause;
     case LongWait::kGateUp:
-      return "; " + block + "expert kernel waited some 10 s for another's activations" + cause;
+      return "; " + block + "expert kernel waited some 10 s for another's outputs" + cause;
   }
   return {};
 }

@@ -14,7 +14,8 @@ namespace lynx::cuda {
 enum class LongWait : std::uint32_t {
   kNone,
   kMeeting,  // attention_block.cu: for all blocks of the grid
-  kGateUp,   // experts.cu: for the activations of an expert
+  kGateUp,   // experts.cu: for the activations of an expert; experts_lone.cu: for these and for a slot's
+             // outputs
 };
 
 // What the last kernel of a process has said, in pinned host memory: a LongWait above, the block below. 0:

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "kernels/cuda/experts_layout.h"
+#include "kernels/cuda/experts_lone.h"
 #include "kernels/dtype.h"
 #include "tests/kernels/cuda/routed_batch.h"
 
@@ -93,6 +94,9 @@ class Runner {
     const std::uint32_t h = layer_.shape.hidden;
     RoutedBatch batch(c);
     prefill ? batch.prefill() : batch.decode();
+    if (!hints.empty())
+      expect_ok(cudaMemcpy(batch.device_plan().hints, hints.data(), hints.size() * sizeof(hints[0]),
+                           cudaMemcpyHostToDevice));
     Outcome run;
     run.residual.resize(std::size_t{c.rows()} * h);
     for (std::size_t i = 0; i < run.residual.size(); ++i) run.residual[i] = bf16_to_f32(x[i]) * 0.125F;
@@ -118,6 +122,8 @@ class Runner {
     for (const std::uint32_t hint : batch.hints()) EXPECT_EQ(hint, 0U) << "left for the next routing";
     return run;
   }
+
+  std::vector<std::uint32_t> hints;  // instead of routing's
 
  private:
   const Layer& layer_;
@@ -240,6 +246,50 @@ TEST_F(CudaExperts, RowInvariance) {
           << rows << " rows" << (prefill ? " of a prompt" : "");
     }
   }
+}
+
+// A lone row, of a shape that has a kernel of its own for it, gets the bits of any batch, whatever routing
+// hints at (nothing, what it does, a wrong expert, none that is there), and whatever the row's slots hold.
+void expect_alone_as_in_a_batch(const ExpertShape& shape, std::uint32_t top_k) {
+  constexpr std::uint32_t kRows = 3;
+  const Layer layer(shape, 21);
+  ASSERT_TRUE(kernels_of_device() != KernelSet::kHopper ||
+              lone_row_takes({.shape = shape, .plan = {.rows = 1, .top_k = top_k}}));
+  Runner runner(layer, top_k, kRows);
+  const auto x = random_bf16(std::size_t{kRows} * shape.hidden, 1, 5);
+  const RoutingCase all = batch_of(shape, top_k, kRows, 3);
+  const Outcome whole = runner.run(all, x);
+  for (const PolicyKind kind : {PolicyKind::kOff, PolicyKind::kLynx, PolicyKind::kTopKReduced})
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      RoutingCase alone = batch_of(shape, top_k, 1, 3, kind);
+      std::copy_n(all.logits.begin() + row * shape.experts, shape.experts, alone.logits.begin());
+      const std::vector<std::uint16_t> input(x.begin() + row * shape.hidden,
+                                             x.begin() + (row + 1) * shape.hidden);
+      const Outcome run = runner.run(alone, input);
+      EXPECT_LE(relative_error(layer, alone, input, run), 1e-2);
+      for (const std::uint32_t hint : {0U, 3U, shape.experts + 1}) {
+        runner.hints.assign(top_k, hint);
+        EXPECT_EQ(runner.run(alone, input).out, run.out) << "hints at " << hint;
+      }
+      runner.hints.clear();
+      const auto* const same = whole.out.data() + row * shape.hidden;
+      const bool equal = std::memcmp(run.out.data(), same, shape.hidden * sizeof(float)) == 0;
+      EXPECT_TRUE(kind == PolicyKind::kTopKReduced || equal) << "row " << row;
+    }
+  RoutingCase padding = batch_of(shape, top_k, 1, 3);
+  padding.live[0] = 0;
+  const Outcome stays = runner.run(padding, random_bf16(shape.hidden, 1, 5));
+  EXPECT_EQ(stays.out, stays.residual);
+}
+
+TEST_F(CudaExperts, ALoneRow) {
+  expect_alone_as_in_a_batch({32, 1024, 256}, 8);
+  expect_alone_as_in_a_batch({9, 1024, 512}, 4);
+}
+
+TEST_F(CudaExperts, ALoneRowOfLargeModels) {
+  expect_alone_as_in_a_batch({12, 2048, 768}, 8);
+  expect_alone_as_in_a_batch({8, 7168, 256}, 8);
 }
 
 // Field report 12: a batch of 5 in a bucket of 8 gives the output of 5, and the padding rows stay as they
