@@ -5,6 +5,7 @@
 #include "kernels/cuda/experts_consumer.cuh"
 #include "kernels/cuda/experts_lone.h"
 #include "kernels/cuda/experts_producers.cuh"
+#include "kernels/cuda/experts_prompt_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
 #include "kernels/cuda/route_shared.cuh"
@@ -101,6 +102,7 @@ ExpertsJob make_job(const ExpertsArgs& args) {
 }  // namespace
 
 void experts_add(const ExpertsArgs& args, cudaStream_t stream) {
+  if (args.prompt && args.kernels == KernelSet::kHopper) return experts_add_prompt_hopper(args, stream);
   if (args.prompt && has_prompt_kernels()) return experts_add_prompt(args, stream);
   if (args.kernels == KernelSet::kPortable) return experts_add_portable(args, stream);
   if (lone_row_takes(args)) return experts_add_lone_row(args, stream);

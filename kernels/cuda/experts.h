@@ -55,9 +55,9 @@ struct ExpertsArgs {
 // One workspace serves all layers of one stream, and any B up to max_rows.
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows);
 
-// One persistent launch for any B, for B = 1 mostly one of its own, experts_lone.cu (kPortable and prompt:
-// three); B > 64 adds one for the weighted sum. The bits of a row are the same in all calls with the same
-// `prompt`.
+// One persistent launch for any B, for B = 1 mostly one of its own, experts_lone.cu (kPortable: three;
+// prompt: four on Hopper, three elsewhere); B > 64 adds one for the weighted sum. The bits of a row are the
+// same in all calls with the same `prompt`.
 void experts_add(const ExpertsArgs& args, cudaStream_t stream);
 
 }  // namespace lynx::cuda

@@ -1,4 +1,5 @@
-// What a launch over one of the experts' two matrices gets: experts_portable.cu, experts_prompt.cu.
+// What a launch over one of the experts' two matrices gets: experts_portable.cu, experts_prompt.cu,
+// experts_prompt_hopper.cu.
 #pragma once
 
 #include "kernels/cuda/experts_layout.h"

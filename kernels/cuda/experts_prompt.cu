@@ -1,5 +1,5 @@
-// The experts of prompts, where many rows meet at each expert and arithmetic is what counts: two grouped
-// matrix products, gate-up and down, and the sum of each row's slots.
+// The experts of prompts before Hopper, where many rows meet at each expert and arithmetic is what counts:
+// two grouped matrix products, gate-up and down, and the sum of each row's slots.
 //
 // Persistent blocks go through tiles of 256 outputs of one active expert by up to 160 of its rows. Weights
 // (in the order of the fragments: experts_layout.h) and gathered rows come into shared memory by asynchronous

@@ -7,7 +7,9 @@
 // first access to anything that an earlier kernel of the step wrote and before any early return: that its
 // blocks have ended must mean that all earlier kernels have ended too. Before that it may read constants,
 // weights, the step's staged rows (paged_kv.h) and the tokens that the KV pool held before the step's first
-// kernel: the copies of staged rows, which lie between two steps, let none run ahead into the next.
+// kernel: the copies of staged rows, which lie between two steps, let none run ahead into the next. It may
+// also read what was there before a kernel ahead of it that calls release_dependents() only after its own
+// wait.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// The kernels of KernelSet::kPortable, and those for prompts that all devices share. Arguments, promises and
+// The kernels of KernelSet::kPortable, those for prompts among them. Arguments, promises and
 // results: route.h, experts.h, attention.h, gemm.h.
 #pragma once
 
@@ -23,6 +23,7 @@ std::size_t decode_attention_portable_workspace(std::uint32_t max_rows, std::uin
 void skinny_gemm_portable(const GemmArgs& args, cudaStream_t stream);  // one launch
 
 // For ExpertsArgs::prompt, where the device has the shared memory for it (not 8.6 and 8.9); three launches.
+// Hopper has its own: experts_prompt_hopper.h.
 bool has_prompt_kernels();
 void experts_add_prompt(const ExpertsArgs& args, cudaStream_t stream);
 
