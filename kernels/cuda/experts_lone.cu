@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, 1) lone_row_kernel(const __grid_cons
 #pragma unroll 1
     for (std::uint32_t i = 0; i < kStages; ++i) {
       barrier_init(s.full[i], 1);
-      barrier_init(s.empty[i], kConsumerWarps);
+      barrier_init(s.empty[i], kConsumers);
     }
     barrier_init(s.begun, 1);
     barrier_init(s.planned, 1);

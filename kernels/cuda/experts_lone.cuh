@@ -44,7 +44,7 @@ struct Shared {
   float sums[2][kQuarters][kTaskUnits * kUnitOutputs];
   float outputs[kMostOutputs + kWarp];  // of all slots, those that the block adds up
   std::uint64_t full[kStages];          // the weights have landed
-  std::uint64_t empty[kStages];         // all consumer warps are done with them
+  std::uint64_t empty[kStages];         // every lane of the consumers is done with them
   std::uint64_t begun;                  // `asked` is there
   std::uint64_t planned;                // so is `expert`
   std::uint64_t tagged;                 // so is `tag`

@@ -78,8 +78,7 @@ class Consumer {
     }
   }
   __device__ void leave_stage() {
-    __syncwarp();
-    if (lane_ == 0) arrive(s_.empty[at_.at]);
+    arrive(s_.empty[at_.at]);
     at_.advance();
   }
 

@@ -63,7 +63,7 @@ struct Stage {
 struct StageRing {
   Stage stages[kStages];
   std::uint64_t full[kStages];   // both producers' bytes have landed
-  std::uint64_t empty[kStages];  // all consumer warps are done with it
+  std::uint64_t empty[kStages];  // every lane of the consumers is done with it
 };
 using StageCursor = Cursor<kStages>;
 
@@ -91,7 +91,7 @@ __device__ inline void init_rings(TaskRing& tasks, StageRing& stages) {
 #pragma unroll 1
   for (std::uint32_t s = 0; s < kStages; ++s) {
     barrier_init(stages.full[s], 2);
-    barrier_init(stages.empty[s], kConsumerWarps);
+    barrier_init(stages.empty[s], kConsumerWarps * kWarp);
   }
   publish_barriers();
 }

@@ -90,8 +90,7 @@ __device__ inline void multiply(Products& p, StageRing& ring, StageCursor& at, s
         multiply_block<kTiles, kRowTiles>(p, weights + col * kTiles * kUnitBytes,
                                           inputs + col * kUnitInputs * 2, half, kRowStride);
     }
-    __syncwarp();
-    if (lane == 0) arrive(ring.empty[at.at]);
+    arrive(ring.empty[at.at]);
   }
 }
 
