@@ -36,14 +36,18 @@ struct Params {
 
 // The one order in which all of a block's weights, keys and values come. Keys wait until the block has told
 // the others of its q, k and v, o's weights until it has told them of its parts: what all blocks wait for
-// then travels without bulk copies beside it, which gains more than memory loses.
-__device__ void stream(const Params& p, const Ring& ring, Told& told) {
+// then travels without bulk copies beside it, which gains more than memory loses. So do many rows, beside the
+// first of qkv's weights alone; fewer come soon enough.
+template <unsigned kRowTiles>
+__device__ void stream(const Params& p, const Ring& ring, Reached& reached) {
   const std::uint64_t policy = evict_first_policy();
   RingFiller filler(ring);
-  stream_weights(p.qkv, Share(p.qkv), filler, policy);
-  decode::stream_keys(p.attention, filler, policy, [&told] { wait(told.qkv, 0); });
-  wait(told.parts, 0);
-  stream_weights(p.o, Share(p.o), filler, policy);
+  stream_weights(p.qkv, Share(p.qkv), filler, policy, [&reached](unsigned stage) {
+    if (kRowTiles > 1 && stage > 0) wait(reached.rows, 0);
+  });
+  decode::stream_keys(p.attention, filler, policy, [&reached] { wait(reached.qkv, 0); });
+  wait(reached.parts, 0);
+  stream_weights(p.o, Share(p.o), filler, policy, [](unsigned) {});
 }
 
 template <unsigned kRowTiles, unsigned kD>
@@ -73,7 +77,9 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
   shared.heads.fill(p.attention, tasks.row(), contexts);
   const decode::MergeWalk<kD / 16> merges(p.attention, contexts, kWarps);
 
-  store_normed_rows<kRowTiles>(x, shared.norm, shared.squares, qkv, rows, norm, p.eps, p.qkv.k);
+  store_normed_rows<kRowTiles>(x, shared.norm, shared.squares, qkv, rows, norm, p.eps, p.qkv.k, [&shared] {
+    if (kRowTiles > 1 && threadIdx.x == 0) arrive(shared.reached.rows);
+  });
   mark(BlockMark::kNormed);
   float* const qkv_sums = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x) + p.qkv_x_bytes);
   multiply_share<kRowTiles>(p.qkv, qkv, ring, at, x, shared.qkv_sums, qkv_sums);
@@ -83,12 +89,12 @@ __device__ void compute(const Params& p, const Ring& ring, Static<kD>& shared, u
     *reinterpret_cast<float4*>(p.qkv_rows + row * p.qkv_stride + output) = sum;
   });
   mark(BlockMark::kAdded);
-  tell(shared.told.qkv);
+  tell(shared.reached.qkv);
   mark(BlockMark::kMet);
 
   decode::attend_parts<kD>(p.attention, shared.heads, tasks, ring, at);
   mark(BlockMark::kAttended);
-  tell(shared.told.parts);
+  tell(shared.reached.parts);
   mark(BlockMark::kAllAttended);
   decode::merge_rows<kD, __nv_bfloat16>(p.attention, merges);
   mark(BlockMark::kMerged);
@@ -117,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   __shared__ Static<kD> shared;
   release_dependents();
   if (threadIdx.x == 0) {
-    shared.told.init();
+    shared.reached.init();
     shared.ring.init(kWarps);
     shared.squares.expect(p.qkv.k / kPartK * kRowTiles * 16 * sizeof(float));
     shared.qkv_sums.expect(bytes_that_come<kRowTiles>(p.qkv, Share(p.qkv)));
@@ -126,7 +132,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_block_kernel(const __gr
   cluster_arrive();
   cluster_wait();
   const Ring ring = {memory, p.stages, kProductStage, shared.ring};
-  if (warp_index() == kProducer) return stream(p, ring, shared.told);
+  if (warp_index() == kProducer) return stream<kRowTiles>(p, ring, shared.reached);
   compute<kRowTiles, kD>(p, ring, shared, reinterpret_cast<uint4*>(memory + p.stages * kProductStage));
 }
 

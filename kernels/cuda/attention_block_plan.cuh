@@ -12,13 +12,14 @@ namespace lynx::cuda::block {
 
 using decode::kThreads;
 
-// By barriers of one arrival each: this block has arrived at the meeting that tells of its q, k and v, and at
-// the one that tells of its parts of rows.
-struct Told {
-  std::uint64_t qkv, parts;
+// How far a block has come, by barriers of one arrival each: its rows have come (more than 16 of them); it
+// has arrived at the meeting that tells of its q, k and v, and at the one that tells of its parts of rows.
+struct Reached {
+  std::uint64_t rows, qkv, parts;
 
   // One thread; publish_barriers() must follow.
   __device__ void init() {
+    barrier_init(rows, 1);
     barrier_init(qkv, 1);
     barrier_init(parts, 1);
   }
@@ -28,7 +29,7 @@ struct Told {
 template <unsigned kD>
 struct Static {
   RingBarriers ring;
-  Told told;
+  Reached reached;
   Inbox squares, qkv_sums, o_sums;
   NormShared norm;
   decode::HeadTables<kD> heads;

@@ -63,11 +63,12 @@ struct HiddenRows {
   }
 };
 
-// The rows normed, as fragments. What rows past the live ones hold reaches no other row.
-template <unsigned kRowTiles>
+// The rows normed, as fragments. What rows past the live ones hold reaches no other row. have_come: called by
+// all threads when the block's rows have.
+template <unsigned kRowTiles, typename HaveCome>
 __device__ void store_normed_rows(uint4* to, NormShared& shared, Inbox& inbox, const Share& s,
                                   HiddenRows<kRowTiles>& rows, const NormWeights& weights, float eps,
-                                  unsigned k) {
+                                  unsigned k, const HaveCome& have_come) {
   constexpr unsigned kRows = kRowTiles * 16;
   const unsigned warp = warp_index();
   const unsigned g = threadIdx.x % kWarp / 4;
@@ -82,6 +83,7 @@ __device__ void store_normed_rows(uint4* to, NormShared& shared, Inbox& inbox, c
     }
   }
   sync_threads<kComputeBarrier>(kComputeThreads);
+  have_come();
   if (threadIdx.x < s.parts * kRows) {
     const unsigned part = threadIdx.x / kRows;
     const unsigned row = threadIdx.x % kRows;

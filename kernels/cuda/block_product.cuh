@@ -62,15 +62,18 @@ struct Share {  // of a block
   }
 };
 
-// The block's weights into the ring; one warp, a lane an output.
-__device__ inline void stream_weights(const Product& p, const Share& s, RingFiller& ring,
-                                      std::uint64_t policy) {
+// The block's weights into the ring; one warp, a lane an output. may_copy: called before each stage with its
+// number, returns when it may be asked for.
+template <typename MayCopy>
+__device__ void stream_weights(const Product& p, const Share& s, RingFiller& ring, std::uint64_t policy,
+                               const MayCopy& may_copy) {
   if (s.parts == 0) return;
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned bytes = s.parts * kPartK * 2;
   const unsigned tiles_at_once = kTilesOfStage / s.parts;
   for (unsigned tile = 0; tile < s.tiles; tile += tiles_at_once) {
     const unsigned outputs = min(tiles_at_once, s.tiles - tile) * kTile;
+    may_copy(tile / tiles_at_once);
     std::byte* stage = ring.begin(outputs * bytes);
     if (lane < outputs) {
       const std::size_t output = (s.first_tile + tile) * kTile + lane;
