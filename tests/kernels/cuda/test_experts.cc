@@ -119,8 +119,9 @@ class Runner {
     EXPECT_EQ(std::memcmp(run.out.data(), again.download().data(), run.out.size() * 4), 0)
         << "not deterministic";
     run.plan = batch.plan();
-    if (args.kernels == KernelSet::kHopper)  // the others have no use for them
+    if (args.kernels == KernelSet::kHopper) {  // the others have no use for them
       for (const std::uint32_t hint : batch.hints()) EXPECT_EQ(hint, 0U) << "left for the next routing";
+    }
     return run;
   }
 
