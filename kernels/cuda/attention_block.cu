@@ -36,8 +36,8 @@ struct Params {
 
 // The one order in which all of a block's weights, keys and values come. Keys wait until the block has told
 // the others of its q, k and v, o's weights until it has told them of its parts: what all blocks wait for
-// then travels without bulk copies beside it, which gains more than memory loses. So do many rows, beside the
-// first of qkv's weights alone; fewer come soon enough.
+// then travels without bulk copies beside it, which gains more than memory loses. So do the rows where there
+// are more than 16, for which qkv's weights wait from their second stage on; fewer come soon enough.
 template <unsigned kRowTiles>
 __device__ void stream(const Params& p, const Ring& ring, Reached& reached) {
   const std::uint64_t policy = evict_first_policy();

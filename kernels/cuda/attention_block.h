@@ -2,8 +2,9 @@
 //
 // For steps of few rows, whose time is that of reading weights, keys and values: one warp of each
 // multiprocessor streams all of them through shared memory, in an order that depends on no result, while the
-// others compute and meet the grid three times; it pauses before the first two meetings until its block has
-// arrived. To the bit the same as rms_norm, skinny_gemm, decode_attention and skinny_gemm one after the other
+// others compute and meet the grid three times. The stream pauses before the first two meetings until its
+// block has arrived, and with more than 16 rows after its first stage until the rows have come. To the bit
+// the same as rms_norm, skinny_gemm, decode_attention and skinny_gemm one after the other
 // (attention_block_apart).
 //
 // The blocks wait for one another, so all of them must be resident: the launch is as large as the device, and

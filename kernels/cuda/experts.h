@@ -51,8 +51,8 @@ struct ExpertsArgs {
   LongWaitNote* long_wait = nullptr;  // in pinned host memory, or null
 };
 
-// Activations, partial outputs and counters. Zeroed once by its owner; every call leaves the counters zero.
-// One workspace serves all layers of one stream, and any B up to max_rows.
+// Activations, partial outputs and counters. Zeroed once by its owner; every call leaves it fit for the next.
+// One workspace serves all layers of one stream that have its shape and k, and any B up to max_rows.
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows);
 
 // One persistent launch for any B, for B = 1 mostly one of its own, experts_lone.cu (kPortable: three;

@@ -82,13 +82,16 @@ LYNX_LAYOUT_FN std::uint32_t activation_stride(const ExpertShape& s) {
 struct ExpertsWorkspace {
   std::uint32_t* finished_blocks = nullptr;   // [1] blocks that have left
   std::uint32_t* next_task = nullptr;         // [1] claimed beyond the first of each block
-  std::uint32_t* gate_up_done = nullptr;      // [N] finished gate-up tasks of active expert i
+  std::uint32_t* gate_up_done = nullptr;      // [N] finished gate-up tasks of active expert i; of prompts on
+                                              // Hopper: two words that count claimed tiles
   std::uint32_t* down_done = nullptr;         // [H / 32] finished down tasks of 32 outputs
-  std::uint64_t* lone_blocks = nullptr;       // [1] that ever started, of the kernel for a lone row
+  std::uint64_t* lone_blocks = nullptr;       // [1] blocks of the kernel for a lone row that ever started:
+                                              // as many in each launch, or its tags would not agree
   std::uint64_t* lone_activations = nullptr;  // [k, I / 2] its two bf16 and a tag
   std::uint64_t* lone_outputs = nullptr;      // [k, H] its weighted outputs and a tag
   std::uint16_t* activations = nullptr;       // [pairs, activation_stride] bf16
-  float* partial = nullptr;                   // [B, k, parts, H] weighted outputs of each pair
+  float* partial = nullptr;                   // [B, k, parts, H] weighted outputs of each pair; of prompts on
+                                              // Hopper: the ordered rows, then [B, k, H] bf16
   std::size_t bytes = 0;
 };
 

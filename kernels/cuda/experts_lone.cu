@@ -17,6 +17,7 @@ namespace lone {
 namespace {
 
 constexpr std::uint32_t kThreads = kConsumers + kWarp;
+static_assert(sizeof(Shared) <= 227 * 1024, "a block's shared memory on Hopper");
 
 __global__ void __launch_bounds__(kThreads, 1) lone_row_kernel(const __grid_constant__ Job job) {
   extern __shared__ __align__(128) std::byte memory[];

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads, 1) prompt_kernel(const __grid_consta
   // launched. So weights come while the kernel before still runs; who brings rows waits for it.
   if (threadIdx.x < kWarp) count_row_tiles(job, s);
   __syncthreads();
-  // 65,536 registers: 128 x 56 + 256 x 224.
+  // As many registers as the launch gave: 384 x 168 = 128 x 56 + 256 x 224, of 65,536.
   if (threadIdx.x < kWarpgroup) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     bring_stages<kDown>(job, s);

@@ -1,6 +1,6 @@
-// Two sets of kernels for what decode is made of: products of few rows, routing, experts. One is for Hopper
-// (compute capability 9.0: clusters, bulk copies), the other, plain and slower, for GPUs from 8.0 to 8.9.
-// The plans are the same bit for bit; everything else promises the same row invariance.
+// Two sets of kernels for what decode is made of, and for the experts of prompts. One is for Hopper (compute
+// capability 9.0: clusters, bulk copies, wgmma), the other, plain and slower, for GPUs from 8.0 to 8.9. The
+// plans are the same bit for bit; everything else promises the same row invariance.
 //
 // Chosen when the GPU is opened, and handed down in the arguments.
 #pragma once

@@ -9,7 +9,7 @@
 // weights, the step's staged rows (paged_kv.h) and the tokens that the KV pool held before the step's first
 // kernel: the copies of staged rows, which lie between two steps, let none run ahead into the next. It may
 // also read what was there before a kernel ahead of it that calls release_dependents() only after its own
-// wait.
+// wait; and a plan's hints (device_plan.h), which may say anything.
 #pragma once
 
 #include <cuda_runtime_api.h>
