@@ -129,9 +129,10 @@ TEST_F(CudaMoeParity, DecodeUnderEveryPolicy) {
 TEST_F(CudaMoeParity, DimensionsOfModels) {
   for (const ExpertShape& shape : {ExpertShape{16, 2048, 768}, ExpertShape{8, 2048, 1408}}) {
     Layer layer(shape);
+    const RouterShape router = {.experts = shape.experts, .top_k = 4};
     for (const std::uint32_t rows : {1U, 8U, 32U})
-      expect_same_layer(layer,
-                        random_case(rows, rows, {.experts = shape.experts, .top_k = 4}, PolicyKind::kLynx));
+      expect_same_layer(layer, random_case(rows, rows, router, PolicyKind::kLynx));
+    expect_same_layer(layer, random_case(130, 130, router, PolicyKind::kOff));  // a prompt
   }
 }
 
