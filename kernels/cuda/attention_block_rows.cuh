@@ -82,7 +82,7 @@ __device__ void store_normed_rows(uint4* to, NormShared& shared, Inbox& inbox, c
       if (threadIdx.x % 4 == 0) shared.of_group[part][warp][r * 8 + g] = sum;
     }
   }
-  sync_threads<kComputeBarrier>(kComputeThreads);
+  sync_threads(kComputeBarrier, kComputeThreads);
   have_come();
   if (threadIdx.x < s.parts * kRows) {
     const unsigned part = threadIdx.x / kRows;
@@ -116,7 +116,7 @@ __device__ void store_normed_rows(uint4* to, NormShared& shared, Inbox& inbox, c
       }
     }
   }
-  sync_threads<kComputeBarrier>(kComputeThreads);
+  sync_threads(kComputeBarrier, kComputeThreads);
 }
 
 // x [live, k] bf16, which other blocks wrote: past L1.
@@ -136,7 +136,7 @@ __device__ void load_rows(uint4* to, const Share& s, const std::uint16_t* x, std
     const uint4 high = row + 8 < live ? __ldcg(reinterpret_cast<const uint4*>(from + 8 * stride)) : uint4{};
     store_fragments(to + tile * kFragments, step, low, high);
   }
-  sync_threads<kComputeBarrier>(kComputeThreads);
+  sync_threads(kComputeBarrier, kComputeThreads);
 }
 
 }  // namespace lynx::cuda::block

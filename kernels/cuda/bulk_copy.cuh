@@ -4,11 +4,9 @@
 
 #include <cstdint>
 
-namespace lynx::cuda {
+#include "kernels/cuda/shared_memory.cuh"
 
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
+namespace lynx::cuda {
 
 __device__ inline void barrier_init(std::uint64_t& barrier, std::uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals));
@@ -128,9 +126,8 @@ __device__ inline void arrive_at(std::uint32_t barrier, std::uint32_t threads) {
 }
 
 // A barrier of some warps of the block. One barrier always has the same number of threads.
-template <std::uint32_t kBarrier>
-__device__ inline void sync_threads(std::uint32_t threads) {
-  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
+__device__ inline void sync_threads(std::uint32_t barrier, std::uint32_t threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 }  // namespace lynx::cuda

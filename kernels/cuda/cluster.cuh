@@ -134,7 +134,7 @@ class GridMeetings {
   // The same in two steps. Thread 0 has arrived when the first one returns.
   template <unsigned kBarrier>
   __device__ void arrive(unsigned threads) const {
-    sync_threads<kBarrier>(threads);
+    sync_threads(kBarrier, threads);
     if (threadIdx.x == 0)
       asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counters_ + next_) : "memory");
   }
@@ -147,7 +147,7 @@ class GridMeetings {
       if (blockIdx.x == 0 && next_ > 0) counters_[next_ - 1] = 0;
     }
     ++next_;
-    sync_threads<kBarrier>(threads);
+    sync_threads(kBarrier, threads);
   }
 
  private:

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, 1) decode_parts_kernel(const __grid_
   const Contexts contexts(p);
   const TaskWalk walk(p, contexts);
   tables.fill(p, walk.row(), contexts);
-  sync_threads<1>(kComputeThreads);
+  sync_threads(1, kComputeThreads);
   StageCursor at;
   grid_dependency_wait();
   attend_parts<kD>(p, tables, walk, ring, at);

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, 1) experts_kernel(const __grid_const
       Consumer(job, s.tasks, s.ring, s.outputs).run();
   }
   const std::uint32_t left = role == kTeller ? count_leaving(job) : 0;
-  sync_threads<kFinisherBarrier>(kFinishers);
+  sync_threads(kFinisherBarrier, kFinishers);
   add_finished(job, s.outputs);
   if (role == kTeller) leave(job, s.tables.experts, left);
   if (threadIdx.x == 0) {

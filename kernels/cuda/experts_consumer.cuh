@@ -73,7 +73,7 @@ class Consumer {
         PartialSums& sums = shared_.sums[pass_];
         pass_ ^= 1;
         write_partial(sums, products, pass, n, task.task_units == 1);
-        sync_threads<kConsumerBarrier>(kConsumers);
+        sync_threads(kConsumerBarrier, kConsumers);
         const Pass now{n * kRowTile, pass, passes};
         if (task.down)
           write_weighted(job_, task, sums, now, slot.targets);

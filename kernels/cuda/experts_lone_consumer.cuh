@@ -58,7 +58,7 @@ class Consumer {
 #pragma unroll 1
     for (std::uint32_t i = thread_; i < job_.args.shape.hidden / 8; i += kConsumers)
       reinterpret_cast<uint4*>(s_.row)[i] = reinterpret_cast<const uint4*>(job_.args.x)[i];
-    sync_threads<kConsumerBarrier>(kConsumers);
+    sync_threads(kConsumerBarrier, kConsumers);
     if (thread_ == place_.slot) arrive(s_.planned);
     mark(ExpertsMark::kFirstFound);
     if (thread_ == kConsumers - 1) {
@@ -129,7 +129,7 @@ class Consumer {
         to[unit * kUnitOutputs + 8] = sum[unit][2];
       }
     }
-    sync_threads<kConsumerBarrier>(kConsumers);
+    sync_threads(kConsumerBarrier, kConsumers);
   }
   __device__ float total(std::uint32_t output) const {
     const auto& at = s_.sums[pass_];
@@ -153,7 +153,7 @@ class Consumer {
 #pragma unroll 1
     for (std::uint32_t i = thread_; i < pairs; i += kConsumers)
       reinterpret_cast<uint2*>(s_.activations)[i] = receive_two(job_, from + 2 * i, s_.tag);
-    sync_threads<kConsumerBarrier>(kConsumers);
+    sync_threads(kConsumerBarrier, kConsumers);
     mark(ExpertsMark::kDownReady);
   }
 
@@ -173,7 +173,7 @@ class Consumer {
       const std::uint64_t* const at = job_.outputs + slot * job_.args.shape.hidden + sum_.column + output;
       if (has_slot(slot)) s_.outputs[i] = __uint_as_float(receive(job_, at, s_.tag));
     }
-    sync_threads<kConsumerBarrier>(kConsumers);
+    sync_threads(kConsumerBarrier, kConsumers);
     mark(ExpertsMark::kTold);
     if (place_.part == 0 && thread_ == 0 && place_.slot < kPlanHints)
       plan_.hints[place_.slot] = 0;  // every block of the slot has begun: this one has their activations

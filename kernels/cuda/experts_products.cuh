@@ -21,14 +21,6 @@ struct Products {
   float sum[kMostTiles][kMostRowTiles][4];
 };
 
-__device__ inline uint4 load_shared(const std::byte* p) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(shared_address(p)));
-  return v;
-}
-
 // Bytes from the start of a stage's weights to tile `tile` of this warp's half, for its quarter of the
 // inputs.
 template <int kTiles>

@@ -9,10 +9,6 @@
 
 namespace lynx::cuda::hopper_prompt {
 
-__device__ inline void sync_warpgroup(std::uint32_t barrier) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kWarpgroup) : "memory");
-}
-
 // A warp has one unit of 32 outputs: two products of the warpgroup, of 16 of each warp's outputs.
 using Sums = WarpgroupSums[2];
 static_assert(kMostRows == kMostRowGroups * 8);
@@ -21,14 +17,6 @@ struct Warp {
   unsigned lane = threadIdx.x % kWarp;
   unsigned unit = warp_index() - kWarpgroup / kWarp;
 };
-
-__device__ inline uint4 load_piece(const uint4& from) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(shared_address(&from)));
-  return v;
-}
 
 // A group of products is 32 inputs. While one runs the next one's weights come into registers, and the stage
 // before is free as soon as the first group of this one is the only one left.
@@ -57,7 +45,7 @@ __device__ __forceinline__ void multiply(Sums& sum, Shared& s, Cursor& cursor, c
       for (unsigned half = 0; half < 2; ++half)
 #pragma unroll
         for (unsigned m = 0; m < 2; ++m)
-          w[half][m] = load_piece(stage.weights[warp.unit][block * 128 + m * 64 + half * 32 + warp.lane]);
+          w[half][m] = load_shared(&stage.weights[warp.unit][block * 128 + m * 64 + half * 32 + warp.lane]);
       const std::uint64_t r = rows + block * 2 * kDescriptorOf16Inputs;
       switch (groups) {
         case 1:
@@ -131,21 +119,16 @@ __device__ inline void ask_for_slots(const Job& job, const Tile& tile, Slots& sl
   const DevicePlan& plan = job.args.plan;
 #pragma unroll 1
   for (unsigned row = threadIdx.x % kWarpgroup; row < tile.rows; row += kWarpgroup) {
-    const auto copy = [&](void* to, const void* from) {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)),
-                   "l"(__cvta_generic_to_global(from))
-                   : "memory");
-    };
-    copy(&slots.row[row], plan.row_of + tile.first_pair + row);
-    copy(&slots.slot[row], plan.slot_of + tile.first_pair + row);
-    copy(&slots.weight[row], plan.pair_weight + tile.first_pair + row);
+    copy_4(&slots.row[row], plan.row_of + tile.first_pair + row);
+    copy_4(&slots.slot[row], plan.slot_of + tile.first_pair + row);
+    copy_4(&slots.weight[row], plan.pair_weight + tile.first_pair + row);
   }
 }
 
 __device__ __forceinline__ void write_weighted(const Job& job, const Tile& tile, const Sums& sum,
                                                const Warp& warp, const Slots& slots) {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  sync_warpgroup(1 + warp.unit / 4);
+  wait_for_all_copies();
+  sync_threads(1 + warp.unit / 4, kWarpgroup);
   if (warp.unit >= tile.units) return;
   Part* to =
       reinterpret_cast<Part*>(job.partial) + (tile.unit + warp.unit) * kUnitOutputs + warp.lane / 4 * 4;

@@ -123,12 +123,6 @@ struct Claims {
   }
 };
 
-// 16 bytes, or as many zeros.
-__device__ inline void copy_or_zero(void* to, const void* from, bool copy) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-               "l"(__cvta_generic_to_global(from)), "r"(copy ? 16 : 0)
-               : "memory");
-}
 // Arrives when the copies that this thread has begun have come.
 __device__ inline void arrive_after_copies(std::uint64_t& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier))
@@ -178,7 +172,7 @@ struct RowCopies {
 #pragma unroll
     for (unsigned t = 0; t < kMostGroups; ++t)
       if (t * kRowGroup < rows)
-        copy_or_zero(to + t * kRowGroup * kPiecesOfRow, inputs + (inside ? at[t] : 0), inside);
+        copy_16_or_zeros(to + t * kRowGroup * kPiecesOfRow, inputs + (inside ? at[t] : 0), inside);
   }
 };
 

@@ -43,12 +43,6 @@ __global__ void __launch_bounds__(kOrderThreads)
     *reinterpret_cast<uint4*>(to + std::size_t{row} * args.shape.hidden + piece * 8) = v;
 }
 
-__device__ inline void copy_16(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
-               "l"(__cvta_generic_to_global(from))
-               : "memory");
-}
-
 inline constexpr unsigned kSumThreads = 256;
 inline constexpr unsigned kSlotsAtOnce = 8;
 
@@ -79,7 +73,7 @@ __global__ void __launch_bounds__(kSumThreads)
       if (base == 0)
 #pragma unroll
         for (unsigned m = 0; m < 4; ++m) out[m] = to[4 * m];
-      asm volatile("cp.async.wait_all;" ::: "memory");
+      wait_for_all_copies();
       for (unsigned slot = 0; slot < slots; ++slot) {
         if (experts[base + slot] == ExpertPlan::kNoExpert) continue;
         float part[8];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/experts_job.h"
+#include "kernels/cuda/shared_memory.cuh"
 #include "kernels/cuda/silu.cuh"
 #include "kernels/cuda/vec.cuh"
 
@@ -44,19 +45,6 @@ struct Tile {
 // Where a row's piece of 8 inputs lies: two neighbouring rows then share no bank for the same 32 inputs.
 __device__ inline unsigned piece_at(unsigned row, unsigned piece) { return piece ^ (row % 2 * 4); }
 
-// 16 bytes, or as many zeros.
-__device__ inline void copy_or_zero(void* to, const void* from, bool copy) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(__cvta_generic_to_global(from)), "r"(copy ? 16 : 0)
-               : "memory");
-}
-__device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <unsigned kYounger>
-__device__ inline void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kYounger) : "memory");
-}
-
 template <unsigned kGroups>
 __device__ inline void load_step(const Job& job, const Shared& s, Stage& stage, const Tile& tile,
                                  std::uint32_t step) {
@@ -68,7 +56,7 @@ __device__ inline void load_step(const Job& job, const Shared& s, Stage& stage, 
     const std::size_t offset =
         std::size_t{u / kGroupUnits * kGroupUnits} * job.matrix.unit_cols * kUnitBytes +
         std::size_t{step / 2} * column_bytes(job.matrix, tile.unit + u) + u % kGroupUnits * kUnitBytes;
-    copy_or_zero(&stage.weights[u][threadIdx.x], inside ? weights + offset : weights, inside);
+    copy_16_or_zeros(&stage.weights[u][threadIdx.x], inside ? weights + offset : weights, inside);
   }
   constexpr unsigned kPieces = kRowWarps * kGroups * kRowGroup * kPiecesOfRow;
   static_assert(kPieces % kThreads == 0);
@@ -79,7 +67,7 @@ __device__ inline void load_step(const Job& job, const Shared& s, Stage& stage, 
     const std::uint32_t k = step * kStepInputs + piece * 8;
     const std::uint16_t* from = s.inputs[row];
     const bool inside = from != nullptr && k < job.matrix.inputs;
-    copy_or_zero(&stage.rows[row][piece_at(row, piece)], inside ? from + k : job.args.x, inside);
+    copy_16_or_zeros(&stage.rows[row][piece_at(row, piece)], inside ? from + k : job.args.x, inside);
   }
 }
 

@@ -44,10 +44,10 @@ __device__ void load_stage(Stage<kD>& stage, const Params& p, const BlockId* tab
     const unsigned key = i / kPieces;
     const unsigned piece = i % kPieces;
     const std::byte* from = base + token_offset(p.kv, table, min(first + key, last)) + piece * sizeof(uint4);
-    copy_async(&stage.k[0][0] + swizzled<kD>(key, piece), from);
-    copy_async(&stage.v[0][0] + swizzled<kD>(key, piece), from + p.kv.v_bytes);
+    copy_16(&stage.k[0][0] + swizzled<kD>(key, piece), from);
+    copy_16(&stage.v[0][0] + swizzled<kD>(key, piece), from + p.kv.v_bytes);
   }
-  asm volatile("cp.async.commit_group;" ::: "memory");
+  end_of_copies();
 }
 
 template <typename Out>
@@ -95,9 +95,9 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_attention_kernel(const Pa
   for (unsigned t = 0; t < key_tiles; ++t) {
     if (t + 1 < key_tiles) {
       load_stage<kD>(stages[(t + 1) % kStages], p, table, base, (t + 1) * kKeys, last);
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
+      wait_for_copies<1>();
     } else {
-      asm volatile("cp.async.wait_group 0;" ::: "memory");
+      wait_for_copies<0>();
     }
     __syncthreads();
     const Stage<kD>& stage = stages[t % kStages];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_parts.cuh"
+#include "kernels/cuda/shared_memory.cuh"
 
 namespace lynx::cuda::prefill {
 
@@ -22,20 +23,13 @@ __device__ unsigned swizzled(unsigned key, unsigned piece) {
   return key * (kD / 8) + (piece ^ (key % 8));
 }
 
-__device__ inline void copy_async(void* to, const void* from) {
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-      "l"(from)
-      : "memory");
-}
-
 struct Fragments {  // two of the [16, 8] operand
   std::uint32_t r[4];
 };
 
 template <bool kTransposed>
 __device__ Fragments load_fragments(const uint4* from) {
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(from));
+  const std::uint32_t address = shared_address(from);
   Fragments f;
   if constexpr (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cuda/gemm_params.h"
+#include "kernels/cuda/shared_memory.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::skinny {
@@ -157,7 +158,7 @@ __device__ inline float4 load_remote(const float* address, unsigned block) {
       "{ .reg .u32 remote; mapa.shared::cluster.u32 remote, %4, %5;"
       " ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [remote]; }"
       : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(address))), "r"(block)
+      : "r"(shared_address(address)), "r"(block)
       : "memory");
   return v;
 }
