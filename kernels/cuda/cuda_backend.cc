@@ -171,8 +171,12 @@ void CudaBackend::run_step(const StepBatch& batch, KvPool& kv, KvReady kv_ready,
   }
 }
 
-// The stage is free again, and nothing is under way in blocks that end with their sequences.
+// The stage is free again, nothing is under way in blocks that end with their sequences, and what the
+// launches that were made have counted for those that were not is forgotten.
 void CudaBackend::abandon_step() noexcept {
+  if (experts_workspace_.get() != nullptr)
+    static_cast<void>(
+        cudaMemsetAsync(experts_workspace_.get(), 0, experts_count_bytes(expert_shape_), stream_.get()));
   static_cast<void>(cudaStreamSynchronize(stream_.get()));  // what copies out waits for it
   traffic_.abandon();
 }

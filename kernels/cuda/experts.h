@@ -54,6 +54,9 @@ struct ExpertsArgs {
 // Activations, partial outputs and counters. Zeroed once by its owner; every call leaves it fit for the next.
 // One workspace serves all layers of one stream that have its shape and k, and any B up to max_rows.
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows);
+// Its first so many bytes are zero between calls. A call of several launches of which one was refused has
+// left counts there: they have to be zeroed before the next call.
+std::size_t experts_count_bytes(const ExpertShape& shape);
 
 // One persistent launch for any B, for B = 1 mostly one of its own, experts_lone.cu (kPortable: three;
 // prompt: four on Hopper, three elsewhere); B > 64 adds one for the weighted sum. The bits of a row are the

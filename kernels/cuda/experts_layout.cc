@@ -44,6 +44,7 @@ ExpertsWorkspace experts_workspace_view(std::byte* memory, const ExpertShape& sh
   take(view.next_task, 1);
   take(view.gate_up_done, shape.experts);
   take(view.down_done, shape.hidden / kUnitOutputs);
+  view.count_bytes = view.bytes;
   take(view.lone_blocks, 1);
   take(view.lone_activations, std::size_t{top_k} * shape.intermediate / 2);
   take(view.lone_outputs, std::size_t{top_k} * shape.hidden);
@@ -54,6 +55,10 @@ ExpertsWorkspace experts_workspace_view(std::byte* memory, const ExpertShape& sh
 
 std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_k, std::uint32_t max_rows) {
   return experts_workspace_view(nullptr, shape, top_k, max_rows).bytes;
+}
+
+std::size_t experts_count_bytes(const ExpertShape& shape) {
+  return experts_workspace_view(nullptr, shape, 1, 1).count_bytes;
 }
 
 }  // namespace lynx::cuda

@@ -83,6 +83,7 @@ bool lone_row_takes(const ExpertsArgs& args) {
   const std::uint32_t n = share.blocks_of_slot;
   return share.even >= 0.9 && down.parts == 1 &&
          ceil_div(down.unit_rows, n) * kUnitOutputs <= lone::kMostOutputs &&
+         ceil_div(ceil_div(down.unit_rows, n) * kUnitOutputs, args.plan.top_k) <= kConsumers &&
          gate_up.unit_cols + down.unit_cols > lone::kStages;
 }
 

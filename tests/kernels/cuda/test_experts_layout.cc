@@ -27,6 +27,20 @@ TEST(CudaExpertsLayout, UnitsFillTheMatrix) {
     }
 }
 
+// Whatever the rows and k: a step may be given up in any of them.
+TEST(CudaExpertsLayout, CountsComeFirst) {
+  const ExpertShape shape{128, 2048, 768};
+  std::vector<std::byte> memory(experts_workspace_bytes(shape, 8, 64));
+  for (const std::uint32_t rows : {1U, 64U}) {
+    const ExpertsWorkspace view = experts_workspace_view(memory.data(), shape, 8, rows);
+    EXPECT_EQ(reinterpret_cast<std::byte*>(view.finished_blocks), memory.data());
+    EXPECT_GE(reinterpret_cast<std::byte*>(view.lone_blocks),
+              reinterpret_cast<std::byte*>(view.down_done + shape.hidden / kUnitOutputs));
+    EXPECT_EQ(reinterpret_cast<std::byte*>(view.lone_blocks) - memory.data(),
+              static_cast<std::ptrdiff_t>(experts_count_bytes(shape)));
+  }
+}
+
 TEST(CudaExpertsLimits, NameTheField) {
   EXPECT_TRUE(check_experts({128, 2048, 768}).ok());
   EXPECT_NE(check_experts({8, 100, 64}).error().message.find("hidden"), std::string::npos);
