@@ -17,9 +17,10 @@ Status multiple_of_32(const char* field, std::uint32_t value) {
 }  // namespace
 
 Status check_experts(const ExpertShape& shape) {
-  if (shape.experts == 0 || shape.experts > 512)
-    return Error{ErrorCode::kInvalidArgument,
-                 "experts: the CUDA expert kernels take 1 to 512, got " + std::to_string(shape.experts)};
+  if (shape.experts == 0 || shape.experts > kMaxExpertsOfLayer)
+    return Error{ErrorCode::kInvalidArgument, "experts: the CUDA expert kernels take 1 to " +
+                                                  std::to_string(kMaxExpertsOfLayer) + ", got " +
+                                                  std::to_string(shape.experts)};
   if (Status s = multiple_of_32("hidden size", shape.hidden); !s.ok()) return s;
   if (shape.hidden > 32768)
     return Error{ErrorCode::kInvalidArgument, "hidden size: the CUDA expert kernels take up to 32768, got " +

@@ -26,6 +26,7 @@
 
 namespace lynx::cuda {
 
+inline constexpr std::uint32_t kMaxExpertsOfLayer = 512;
 inline constexpr std::uint32_t kUnitOutputs = 32;
 inline constexpr std::uint32_t kUnitInputs = 128;
 inline constexpr std::uint32_t kUnitBytes = kUnitOutputs * kUnitInputs * 2;

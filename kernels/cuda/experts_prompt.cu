@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/experts_prompt_tile.cuh"
+#include "kernels/cuda/experts_row_tiles.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/portable.h"
 
@@ -17,52 +18,19 @@ namespace {
 
 using namespace prompt;
 
-// How many tiles of rows each active expert has, summed up. One warp.
-__device__ void count_row_tiles(const Job& job, Shared& s) {
-  const DevicePlan& plan = job.args.plan;
-  const unsigned lane = threadIdx.x;
-  const std::uint32_t experts = *plan.count;
-  std::uint32_t before = 0;
-  for (std::uint32_t base = 0; base < experts; base += kWarp) {
-    const std::uint32_t i = base + lane;
-    std::uint32_t sum = i < experts ? ceil_div(plan.offsets[i + 1] - plan.offsets[i], kMostRows) : 0;
-#pragma unroll
-    for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-      const std::uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
-    if (i < experts) s.first[i + 1] = before + sum;
-    before += __shfl_sync(kAllLanes, sum, kWarp - 1);
-  }
-  if (lane == 0) {
-    s.first[0] = 0;
-    s.experts = experts;
-  }
-}
-
 __device__ Tile tile_at(const Job& job, const Shared& s, std::uint32_t row_tile, std::uint32_t output_tile) {
-  std::uint32_t low = 0;
-  std::uint32_t high = s.experts;  // first[low] <= row_tile < first[high]
-  while (high - low > 1) {
-    const std::uint32_t middle = (low + high) / 2;
-    (s.first[middle] <= row_tile ? low : high) = middle;
-  }
   const DevicePlan& plan = job.args.plan;
-  const std::uint32_t first_pair = plan.offsets[low];
-  const std::uint32_t rows = plan.offsets[low + 1] - first_pair;
-  // The expert's rows in even shares of whole groups of 8.
-  const std::uint32_t groups = ceil_div(rows, kRowGroup);
-  const std::uint32_t tiles = s.first[low + 1] - s.first[low];
-  const std::uint32_t index = row_tile - s.first[low];
-  const std::uint32_t begin = groups * index / tiles * kRowGroup;
-  const std::uint32_t end = min(rows, groups * (index + 1) / tiles * kRowGroup);
+  const std::uint32_t expert = active_expert_of(s.first, s.experts, row_tile);
+  const std::uint32_t first_pair = plan.offsets[expert];
+  const std::uint32_t rows = plan.offsets[expert + 1] - first_pair;
+  const RowShare share = row_share<kRowGroup>(rows, s.first + expert, row_tile);
   const std::uint32_t unit = output_tile * kUnits;
-  return {.weights = job.args.packed + plan.active[low] * job.expert_bytes + job.matrix.expert_offset +
+  return {.weights = job.args.packed + plan.active[expert] * job.expert_bytes + job.matrix.expert_offset +
                      unit_offset(job.matrix, unit, 0),
           .unit = unit,
           .units = min(kUnits, job.matrix.unit_rows - unit),
-          .first_pair = first_pair + begin,
-          .rows = end - begin};
+          .first_pair = first_pair + share.begin,
+          .rows = share.end - share.begin};
 }
 
 template <bool kDown>
@@ -85,7 +53,10 @@ __global__ void __launch_bounds__(kThreads, 1) prompt_kernel(const __grid_consta
   extern __shared__ __align__(128) std::byte memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   grid_dependency_wait();
-  if (threadIdx.x < kWarp) count_row_tiles(job, s);
+  if (threadIdx.x < kWarp) {
+    const std::uint32_t experts = count_row_tiles<kMostRows>(job.args.plan, s.first, [](std::uint32_t) {});
+    if (threadIdx.x == 0) s.experts = experts;
+  }
   __syncthreads();
   const std::uint32_t output_tiles = ceil_div(job.matrix.unit_rows, kUnits);
   const std::uint32_t tiles = s.first[s.experts] * output_tiles;

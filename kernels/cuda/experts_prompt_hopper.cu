@@ -16,30 +16,13 @@ namespace {
 
 using namespace hopper_prompt;
 
-// How many tiles of rows each active expert has, summed up. One warp.
-__device__ void count_row_tiles(const Job& job, Shared& s) {
-  const DevicePlan& plan = job.args.plan;
-  const unsigned lane = threadIdx.x;
-  const std::uint32_t experts = *plan.count;
-  std::uint32_t before = 0;
-  for (std::uint32_t base = 0; base < experts; base += kWarp) {
-    const std::uint32_t i = base + lane;
-    std::uint32_t sum = 0;
-    if (i < experts) {
-      s.active[i] = plan.active[i];
-      s.offsets[i] = plan.offsets[i];
-      sum = ceil_div(plan.offsets[i + 1] - plan.offsets[i], kMostRows);
-    }
-#pragma unroll
-    for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-      const std::uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
-    if (i < experts) s.first[i + 1] = before + sum;
-    before += __shfl_sync(kAllLanes, sum, kWarp - 1);
-  }
-  if (lane == 0) {
-    s.first[0] = 0;
+// What of the plan says where the tiles of rows are. One warp.
+__device__ void copy_plan(const DevicePlan& plan, Shared& s) {
+  const std::uint32_t experts = count_row_tiles<kMostRows>(plan, s.first, [&](std::uint32_t i) {
+    s.active[i] = plan.active[i];
+    s.offsets[i] = plan.offsets[i];
+  });
+  if (threadIdx.x == 0) {
     s.offsets[experts] = plan.offsets[experts];
     s.experts = experts;
   }
@@ -62,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, 1) prompt_kernel(const __grid_consta
   if (threadIdx.x == kWarp) init_barriers(s);
   // The plan is there: order_rows_kernel has waited for it before it let this kernel, and so the next, be
   // launched. So weights come while the kernel before still runs; who brings rows waits for it.
-  if (threadIdx.x < kWarp) count_row_tiles(job, s);
+  if (threadIdx.x < kWarp) copy_plan(job.args.plan, s);
   __syncthreads();
   // As many registers as the launch gave: 384 x 168 = 128 x 56 + 256 x 224, of 65,536.
   if (threadIdx.x < kWarpgroup) {

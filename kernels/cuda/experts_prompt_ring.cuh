@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/experts_job.h"
+#include "kernels/cuda/experts_row_tiles.cuh"
 #include "kernels/cuda/warp.cuh"
 
 namespace lynx::cuda::hopper_prompt {
@@ -17,7 +18,6 @@ inline constexpr unsigned kStepInputs = 64;     // two blocks of 32
 inline constexpr unsigned kPiecesOfUnit = 256;  // of 16 bytes, in a step
 inline constexpr unsigned kPiecesOfRow = 8;
 inline constexpr unsigned kStages = 4;
-inline constexpr unsigned kMostExperts = 512;
 
 // args.x: in the order of the fragments, partial: [B, k, H] bf16 (both: experts_prompt_rows.cuh).
 struct Job : MatrixJob {
@@ -54,10 +54,10 @@ struct Shared {
   std::uint64_t empty[kStages];
   std::uint64_t told[kClaims];
   Tile claims[kClaims];
-  Slots slots[2][2];                      // of each warpgroup: of this tile and of the one before
-  std::uint32_t first[kMostExperts + 1];  // tiles of rows before each active expert
-  std::uint32_t offsets[kMostExperts + 1];
-  std::uint32_t active[kMostExperts];
+  Slots slots[2][2];                            // of each warpgroup: of this tile and of the one before
+  std::uint32_t first[kMaxExpertsOfLayer + 1];  // tiles of rows before each active expert
+  std::uint32_t offsets[kMaxExpertsOfLayer + 1];
+  std::uint32_t active[kMaxExpertsOfLayer];
   std::uint32_t experts;
 };
 static_assert(sizeof(Shared) <= 227 * 1024, "a block's shared memory with compute capability 9.0");
@@ -84,25 +84,15 @@ struct Tiles {
   __device__ Tile at(std::uint32_t i) const {
     if (i >= count) return {};
     const std::uint32_t row_tile = i / of_rows;
-    std::uint32_t low = 0;
-    std::uint32_t high = s.experts;  // first[low] <= row_tile < first[high]
-    while (high - low > 1) {
-      const std::uint32_t middle = (low + high) / 2;
-      (s.first[middle] <= row_tile ? low : high) = middle;
-    }
-    const std::uint32_t rows = s.offsets[low + 1] - s.offsets[low];
-    // The expert's rows in even shares of whole groups.
-    const std::uint32_t groups = ceil_div(rows, kRowGroup);
-    const std::uint32_t tiles = s.first[low + 1] - s.first[low];
-    const std::uint32_t index = row_tile - s.first[low];
-    const std::uint32_t begin = groups * index / tiles * kRowGroup;
-    const std::uint32_t end = min(rows, groups * (index + 1) / tiles * kRowGroup);
+    const std::uint32_t expert = active_expert_of(s.first, s.experts, row_tile);
+    const std::uint32_t rows = s.offsets[expert + 1] - s.offsets[expert];
+    const RowShare share = row_share<kRowGroup>(rows, s.first + expert, row_tile);
     const std::uint32_t unit = i % of_rows * kUnits;
-    return {.weights = job.args.packed + s.active[low] * job.expert_bytes + job.matrix.expert_offset,
+    return {.weights = job.args.packed + s.active[expert] * job.expert_bytes + job.matrix.expert_offset,
             .unit = unit,
             .units = min(kUnits, job.matrix.unit_rows - unit),
-            .first_pair = s.offsets[low] + begin,
-            .rows = end - begin};
+            .first_pair = s.offsets[expert] + share.begin,
+            .rows = share.end - share.begin};
   }
 };
 

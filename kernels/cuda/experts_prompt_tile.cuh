@@ -19,7 +19,6 @@ inline constexpr unsigned kStepInputs = 64;  // two blocks of 32
 inline constexpr unsigned kStages = 3;
 inline constexpr unsigned kPiecesOfUnit = 256;  // of 16 bytes, in a step
 inline constexpr unsigned kPiecesOfRow = 8;
-inline constexpr unsigned kMostExperts = 512;
 static_assert(kPiecesOfUnit == kThreads, "a piece of each unit a thread");
 
 using Job = MatrixJob;  // partial: [B, k, H]
@@ -30,8 +29,8 @@ struct Stage {
 };
 struct Shared {
   Stage stages[kStages];
-  const std::uint16_t* inputs[kMostRows];  // of each row of the tile, or null
-  std::uint32_t first[kMostExperts + 1];   // tiles of rows before each active expert
+  const std::uint16_t* inputs[kMostRows];       // of each row of the tile, or null
+  std::uint32_t first[kMaxExpertsOfLayer + 1];  // tiles of rows before each active expert
   std::uint32_t experts;
 };
 static_assert(sizeof(Shared) <= 163 * 1024, "a block's shared memory with compute capability 8.0");

@@ -9,7 +9,6 @@
 
 namespace lynx::cuda {
 
-inline constexpr std::uint32_t kMaxExpertsOfLayer = 512;
 inline constexpr std::uint32_t kRowBlock = 48;
 inline constexpr std::uint32_t kTaskUnits = 4;  // at most; also: units of weights in a stage
 
