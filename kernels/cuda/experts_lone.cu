@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, 1) lone_row_kernel(const __grid_cons
   if (threadIdx.x == 0) {
     mark_now(job.args.timeline, ExpertsMark::kStart);
 #pragma unroll 1
-    for (std::uint32_t i = 0; i < kStages; ++i) {
+    for (std::uint32_t i = 0; i < kWeightStages; ++i) {
       barrier_init(s.full[i], 1);
       barrier_init(s.empty[i], kConsumers);
     }
@@ -84,7 +84,7 @@ bool lone_row_takes(const ExpertsArgs& args) {
   return share.even >= 0.9 && down.parts == 1 &&
          ceil_div(down.unit_rows, n) * kUnitOutputs <= lone::kMostOutputs &&
          ceil_div(ceil_div(down.unit_rows, n) * kUnitOutputs, args.plan.top_k) <= kConsumers &&
-         gate_up.unit_cols + down.unit_cols > lone::kStages;
+         gate_up.unit_cols + down.unit_cols > lone::kWeightStages;
 }
 
 void experts_add_lone_row(const ExpertsArgs& args, cudaStream_t stream) {

@@ -6,7 +6,7 @@
 
 namespace lynx::cuda::lone {
 
-inline constexpr std::uint32_t kStages = 6;  // of up to four units of outputs by 128 inputs
+inline constexpr std::uint32_t kWeightStages = 6;  // of up to four units of outputs by 128 inputs
 inline constexpr std::uint32_t kStageBytes = kTaskUnits * kUnitBytes;
 inline constexpr std::uint32_t kMostHidden = 8192;
 inline constexpr std::uint32_t kMostIntermediate = 4096;
@@ -38,13 +38,13 @@ struct Place {
 };
 
 struct Shared {
-  std::byte stages[kStages][kStageBytes];
+  std::byte stages[kWeightStages][kStageBytes];
   std::byte row[kMostHidden * 2];  // bf16
   std::byte activations[kMostIntermediate * 2];
   float sums[2][kQuarters][kTaskUnits * kUnitOutputs];
   float outputs[kMostOutputs + kWarp];  // of all slots, those that the block adds up
-  std::uint64_t full[kStages];          // the weights have landed
-  std::uint64_t empty[kStages];         // every lane of the consumers is done with them
+  std::uint64_t full[kWeightStages];    // the weights have landed
+  std::uint64_t empty[kWeightStages];   // every lane of the consumers is done with them
   std::uint64_t begun;                  // `asked` is there
   std::uint64_t planned;                // so is `expert`
   std::uint64_t tagged;                 // so is `tag`
@@ -158,10 +158,10 @@ __device__ inline void produce(const Job& job, const Place& place, Shared& s) {
   if (expert >= experts) return;
   mark_now(job.args.timeline, ExpertsMark::kFirstIssue);
   Walk walk(job, place);
-  Cursor<kStages> at, landed;
+  Cursor<kWeightStages> at, landed;
 #pragma unroll 1
   for (std::uint32_t issued = 0; !walk.done(); ++issued, walk.next(), at.advance()) {
-    if (issued == kStages) {
+    if (issued == kWeightStages) {
       wait(s.planned, 0);
       if (s.expert != expert) walk.restart();
       expert = s.expert;

@@ -72,7 +72,7 @@ class Consumer {
   __device__ void pass_over_others() {
     if (s_.asked == s_.expert || s_.asked >= job_.args.shape.experts) return;
 #pragma unroll 1
-    for (std::uint32_t i = 0; i < kStages; ++i) {
+    for (std::uint32_t i = 0; i < kWeightStages; ++i) {
       wait(s_.full[at_.at], at_.parity);
       leave_stage();
     }
@@ -193,7 +193,7 @@ class Consumer {
   const Sum sum_;
   const std::uint32_t thread_ = threadIdx.x;
   const std::uint32_t lane_ = threadIdx.x % kWarp;
-  Cursor<kStages> at_;
+  Cursor<kWeightStages> at_;
   float old_ = 0;  // of the output that this thread adds to
   std::uint32_t pass_ = 0;
   bool first_ = true;

@@ -9,6 +9,7 @@
 // depend neither on how many rows a prompt has nor on how they are cut into tiles.
 #include "kernels/cuda/experts_prompt_hopper.h"
 #include "kernels/cuda/experts_prompt_products.cuh"
+#include "kernels/cuda/experts_prompt_rows.h"
 #include "kernels/cuda/launch.h"
 
 namespace lynx::cuda {
@@ -43,8 +44,8 @@ __global__ void __launch_bounds__(kThreads, 1) prompt_kernel(const __grid_consta
   Shared& s = *reinterpret_cast<Shared*>(memory);
   release_dependents();
   if (threadIdx.x == kWarp) init_barriers(s);
-  // The plan is there: order_rows_kernel has waited for it before it let this kernel, and so the next, be
-  // launched. So weights come while the kernel before still runs; who brings rows waits for it.
+  // The plan is there: order_rows has waited for it before it let this kernel, and so the next, be launched.
+  // So weights come while the kernel before still runs; who brings rows waits for it.
   if (threadIdx.x < kWarp) copy_plan(job.args.plan, s);
   __syncthreads();
   // As many registers as the launch gave: 384 x 168 = 128 x 56 + 256 x 224, of 65,536.
@@ -66,11 +67,7 @@ void experts_add_prompt_hopper(const ExpertsArgs& args, cudaStream_t stream) {
   Job job{gate_up_job(args), counters};
   // The rows in their new order lie where the down products will write.
   auto* rows = reinterpret_cast<std::uint16_t*>(job.partial);
-  const std::size_t pieces = std::size_t{args.plan.rows} * args.shape.hidden / 8;
-  launch(
-      "experts of prompts: rows", order_rows_kernel,
-      Shape{dim3(static_cast<unsigned>((pieces + kOrderThreads - 1) / kOrderThreads)), dim3(kOrderThreads)},
-      stream, Overlap::kPrevious, args, rows);
+  order_rows(args, rows, stream);
   job.args.x = rows;
   static const unsigned blocks = multiprocessors();
   const Shape shape{.grid = dim3(blocks), .block = dim3(kThreads), .shared_bytes = sizeof(Shared)};
@@ -78,8 +75,7 @@ void experts_add_prompt_hopper(const ExpertsArgs& args, cudaStream_t stream) {
   job.matrix = down_layout(args.shape);
   job.claimed = counters + 1;
   launch("experts of prompts: down", prompt_kernel<true>, shape, stream, Overlap::kPrevious, job);
-  launch("experts of prompts: sum", add_ordered_slots_kernel, Shape{dim3(args.plan.rows), dim3(kSumThreads)},
-         stream, Overlap::kPrevious, args, reinterpret_cast<const Part*>(job.partial), counters);
+  add_ordered_slots(args, reinterpret_cast<const Part*>(job.partial), counters, stream);
 }
 
 }  // namespace lynx::cuda

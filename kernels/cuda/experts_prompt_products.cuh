@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/experts_prompt_ring.cuh"
-#include "kernels/cuda/experts_prompt_rows.cuh"
+#include "kernels/cuda/experts_prompt_rows.h"
 #include "kernels/cuda/silu.cuh"
 #include "kernels/cuda/vec.cuh"
 #include "kernels/cuda/wgmma.cuh"

@@ -19,7 +19,7 @@ inline constexpr unsigned kPiecesOfUnit = 256;  // of 16 bytes, in a step
 inline constexpr unsigned kPiecesOfRow = 8;
 inline constexpr unsigned kStages = 4;
 
-// args.x: in the order of the fragments, partial: [B, k, H] bf16 (both: experts_prompt_rows.cuh).
+// args.x: in the order of the fragments, partial: [B, k, H] bf16 (both: experts_prompt_rows.h).
 struct Job : MatrixJob {
   std::uint32_t* claimed;  // tiles beyond the first of each block; zero before the launch
 };

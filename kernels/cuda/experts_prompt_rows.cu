@@ -1,23 +1,18 @@
-// Before and after the two products of experts_prompt_hopper.cu: rows in the order of the fragments, and the
-// sum of a row's slots.
-#pragma once
+#include "kernels/cuda/experts_prompt_rows.h"
 
-#include "kernels/cuda/bulk_copy.cuh"
-#include "kernels/cuda/experts_job.h"
+#include "kernels/cuda/experts_layout.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/shared_memory.cuh"
 #include "kernels/cuda/vec.cuh"
 
 namespace lynx::cuda::hopper_prompt {
+namespace {
 
-// A pair's weighted outputs, [B, k, H] bf16: as f32 they were the most of what these kernels move, and to
-// round them adds to an output what rounding the activations adds. Of 32 outputs 8 m + g stands at 4 g + m: a
-// lane of the products has the four of one g.
-using Part = __nv_bfloat16;
+constexpr unsigned kOrderThreads = 256;
+constexpr unsigned kSumThreads = 256;
+constexpr unsigned kSlotsAtOnce = 8;
 
-// The inputs of each block of 32, in which 8 q + 2 i + b comes to stand at 8 i + 2 q + b: packed weights
-// (experts_layout.h) give lane q of an instruction 8 q .. 8 q + 7, and wgmma gives it two from each 16 bytes
-// of a row. A thread 16 bytes. to: [B, H]
-inline constexpr unsigned kOrderThreads = 256;
-
+// A thread 16 bytes.
 __global__ void __launch_bounds__(kOrderThreads)
     order_rows_kernel(const __grid_constant__ ExpertsArgs args, std::uint16_t* to) {
   grid_dependency_wait();
@@ -43,12 +38,8 @@ __global__ void __launch_bounds__(kOrderThreads)
     *reinterpret_cast<uint4*>(to + std::size_t{row} * args.shape.hidden + piece * 8) = v;
 }
 
-inline constexpr unsigned kSumThreads = 256;
-inline constexpr unsigned kSlotsAtOnce = 8;
-
 // A block a row, a thread eight outputs. A thread's parts come through shared memory, in which nobody else
-// looks at them: of plain loads the compiler had few on their way at a time. Padding rows stay as they are.
-// counters: of the tiles of both products, left at zero.
+// looks at them: of plain loads the compiler had few on their way at a time.
 __global__ void __launch_bounds__(kSumThreads)
     add_ordered_slots_kernel(const __grid_constant__ ExpertsArgs args, const Part* parts,
                              std::uint32_t* counters) {
@@ -85,6 +76,21 @@ __global__ void __launch_bounds__(kSumThreads)
 #pragma unroll
     for (unsigned m = 0; m < 4; ++m) to[4 * m] = {out[m].x + sum[m], out[m].y + sum[4 + m]};
   }
+}
+
+}  // namespace
+
+void order_rows(const ExpertsArgs& args, std::uint16_t* to, cudaStream_t stream) {
+  const std::size_t pieces = std::size_t{args.plan.rows} * args.shape.hidden / 8;
+  const auto blocks = static_cast<unsigned>((pieces + kOrderThreads - 1) / kOrderThreads);
+  launch("experts of prompts: rows", order_rows_kernel, Shape{dim3(blocks), dim3(kOrderThreads)}, stream,
+         Overlap::kPrevious, args, to);
+}
+
+void add_ordered_slots(const ExpertsArgs& args, const Part* parts, std::uint32_t* counters,
+                       cudaStream_t stream) {
+  launch("experts of prompts: sum", add_ordered_slots_kernel, Shape{dim3(args.plan.rows), dim3(kSumThreads)},
+         stream, Overlap::kPrevious, args, parts, counters);
 }
 
 }  // namespace lynx::cuda::hopper_prompt
