@@ -69,6 +69,19 @@ __device__ inline bool has_completed(std::uint64_t& barrier, std::uint32_t parit
   return done != 0;
 }
 
+// A position in a ring of kLength, and the parity of its barriers there; every role walks the same sequence.
+template <std::uint32_t kLength>
+struct Cursor {
+  std::uint32_t at = 0;
+  std::uint32_t parity = 0;
+  __device__ void advance() {
+    if (++at == kLength) {
+      at = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 // For data that is read once per launch: it should be the first to leave L2.
 __device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;

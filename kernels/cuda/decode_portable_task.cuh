@@ -51,12 +51,7 @@ __device__ inline bool find_task(Task& task, const Params& p, unsigned index, un
   for (unsigned first = 0; first < live; first += kWarp) {
     const unsigned context = first + lane < live ? p.staged.positions[first + lane] + 1 : 0;
     const unsigned parts = context == 0 ? 0 : parts_of(context);
-    unsigned through = parts;
-#pragma unroll
-    for (unsigned step = 1; step < kWarp; step *= 2) {
-      const unsigned other = __shfl_up_sync(kAllLanes, through, step);
-      if (lane >= step) through += other;
-    }
+    const unsigned through = warp_prefix_sum(parts, lane);
     const unsigned all = __shfl_sync(kAllLanes, through, kWarp - 1);
     if (wanted < before + all) {
       const unsigned at = __ffs(__ballot_sync(kAllLanes, wanted < before + through)) - 1;

@@ -9,19 +9,6 @@ namespace lynx::cuda {
 
 inline constexpr std::uint32_t kConsumerWarps = 8;
 
-// A position in a ring of kLength; every role walks the same sequence.
-template <std::uint32_t kLength>
-struct Cursor {
-  std::uint32_t at = 0;
-  std::uint32_t parity = 0;
-  __device__ void advance() {
-    if (++at == kLength) {
-      at = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 struct PairTarget {        // where the output of a pair goes
   std::uint32_t part = 0;  // (row * k + slot) * parts + part
   float weight = 0;

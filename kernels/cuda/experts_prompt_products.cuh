@@ -30,7 +30,7 @@ __device__ __forceinline__ void multiply_block(Sums& sum, const uint4 (&w)[2][2]
       multiply_async(Rows<kRows>{}, sum[m], w[half][m], rows + half * kDescriptorOf16Inputs);
   end_of_products();
 }
-__device__ __forceinline__ void multiply(Sums& sum, Shared& s, Cursor& cursor, const Warp& warp,
+__device__ __forceinline__ void multiply(Sums& sum, Shared& s, StageCursor& cursor, const Warp& warp,
                                          std::uint32_t steps, std::uint32_t groups) {
   unsigned before = 0;
   for (std::uint32_t step = 0; step < steps; ++step) {
@@ -152,7 +152,7 @@ template <bool kDown>
 __device__ inline void multiply_tiles(const Job& job, Shared& s) {
   const std::uint32_t steps = ceil_div(job.matrix.inputs, kStepInputs);
   const Warp warp;
-  Cursor cursor;
+  StageCursor cursor;
   Claims claims;
   for (Tile tile = claims.next(s); tile.rows > 0; tile = claims.next(s)) {
     if constexpr (kDown) ask_for_slots(job, tile, s.slots[warp.unit / 4][claims.turn % 2]);

@@ -62,17 +62,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= 227 * 1024, "a block's shared memory with compute capability 9.0");
 
-struct Cursor {
-  unsigned at = 0;
-  unsigned parity = 0;
-
-  __device__ void advance() {
-    if (++at == kStages) {
-      at = 0;
-      parity ^= 1;
-    }
-  }
-};
+using StageCursor = Cursor<kStages>;
 
 // Tiles of the same rows follow one another.
 struct Tiles {
@@ -177,7 +167,7 @@ __device__ inline void bring_stages(const Job& job, Shared& s) {
   const std::uint32_t piece_input = threadIdx.x % kPiecesOfRow * 8;
   const auto* inputs =
       reinterpret_cast<const uint4*>(kDown ? job.activations : job.args.x) + threadIdx.x % kPiecesOfRow;
-  Cursor next;
+  StageCursor next;
   Claims claims;
   bool waited = false;
   std::uint32_t claimed = blockIdx.x;  // known to one thread

@@ -22,11 +22,7 @@ __device__ inline std::uint32_t count_row_tiles(const DevicePlan& plan, std::uin
       visit(i);
       sum = ceil_div(plan.offsets[i + 1] - plan.offsets[i], kMostRows);
     }
-#pragma unroll
-    for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-      const std::uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
-    }
+    sum = warp_prefix_sum(sum, lane);
     if (i < experts) first[i + 1] = before + sum;
     before += __shfl_sync(kAllLanes, sum, kWarp - 1);
   }

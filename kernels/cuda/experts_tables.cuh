@@ -38,15 +38,6 @@ struct FourExperts {
   }
 };
 
-__device__ inline std::uint32_t sum_to_here(std::uint32_t value, std::uint32_t lane) {
-#pragma unroll
-  for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-    const std::uint32_t other = __shfl_up_sync(kAllLanes, value, step);
-    if (lane >= step) value += other;
-  }
-  return value;
-}
-
 // One warp. The plan must be complete.
 __device__ inline void build_tables(const ExpertsJob& job, const DevicePlan& plan, TaskTables& t) {
   const std::uint32_t lane = threadIdx.x % kWarp;
@@ -72,8 +63,8 @@ __device__ inline void build_tables(const ExpertsJob& job, const DevicePlan& pla
       own_down += downs[j];
       row_blocks += blocks;
     }
-    const std::uint32_t gate_ups_here = sum_to_here(own_gate_up, lane);
-    const std::uint32_t downs_here = sum_to_here(own_down, lane);
+    const std::uint32_t gate_ups_here = warp_prefix_sum(own_gate_up, lane);
+    const std::uint32_t downs_here = warp_prefix_sum(own_down, lane);
     std::uint32_t gate_up_at = gate_up_tasks + gate_ups_here - own_gate_up;
     std::uint32_t down_at = down_tasks + downs_here - own_down;
 #pragma unroll
@@ -134,7 +125,7 @@ __device__ inline TaskPlace first_task(const ExpertsJob& job, const DevicePlan& 
   const std::uint32_t units = units_of_task(job.gate_up, least_units(job, experts), of.rows);
   const std::uint32_t own =
       lane < experts ? row_blocks_of(of.rows) * tasks_of_units(job.gate_up.unit_rows, units) : 0;
-  const std::uint32_t end = sum_to_here(own, lane);
+  const std::uint32_t end = warp_prefix_sum(own, lane);
   const std::uint32_t beyond = __ballot_sync(kAllLanes, end > index);
   if (beyond == 0) return {};
   const auto from = [&](std::uint32_t value) { return __shfl_sync(kAllLanes, value, __ffs(beyond) - 1); };

@@ -32,13 +32,7 @@ __device__ inline std::uint64_t sum_lanes(std::uint64_t value) {
 
 // Of the lanes before this one.
 __device__ inline std::uint64_t sum_before(std::uint64_t value, std::uint32_t lane) {
-  std::uint64_t sum = value;
-#pragma unroll
-  for (std::uint32_t step = 1; step < kWarp; step *= 2) {
-    const std::uint64_t other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
-  }
-  return sum - value;
+  return warp_prefix_sum(value, lane) - value;
 }
 
 // Routing runs an instruction once or twice a layer and fetches it from afar: so what is long and has several

@@ -109,11 +109,7 @@ __device__ void draw(Shared& shared, const Row& row, unsigned tiles, double unif
     const unsigned token = first + lane;
     const float score = token < row.vocab ? row.logits[token] : -INFINITY;
     const Mass own = token < row.vocab && row.holds(score, token) ? row.mass(score) : 0;
-    Mass through = own;
-    for (unsigned step = 1; step < kWarp; step *= 2) {
-      const Mass other = __shfl_up_sync(kAllLanes, through, step);
-      if (lane >= step) through += other;
-    }
+    const Mass through = warp_prefix_sum(own, lane);
     const unsigned past = __ballot_sync(kAllLanes, own != 0 && before + through > target);
     const unsigned any = __ballot_sync(kAllLanes, own != 0);
     if (past != 0) {

@@ -78,11 +78,7 @@ __device__ inline void find_bin(Shared& shared, Mass target) {
   if (threadIdx.x < kWarp) {
     Mass own = 0;
     for (unsigned i = 0; i < kEach; ++i) own += shared.weight[threadIdx.x * kEach + i];
-    Mass through = own;
-    for (unsigned step = 1; step < kWarp; step *= 2) {
-      const Mass other = __shfl_up_sync(kAllLanes, through, step);
-      if (threadIdx.x >= step) through += other;
-    }
+    const Mass through = warp_prefix_sum(own, threadIdx.x);
     Mass before = through - own;
     if (before < target && target <= through) {
       unsigned b = threadIdx.x * kEach;

@@ -71,6 +71,17 @@ __device__ inline T warp_sum(T value) {
   return value;
 }
 
+// The sum of the lanes up to and with this one.
+template <typename T>
+__device__ inline T warp_prefix_sum(T value, unsigned lane) {
+#pragma unroll
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const T other = __shfl_up_sync(kAllLanes, value, step);
+    if (lane >= step) value += other;
+  }
+  return value;
+}
+
 __device__ inline float warp_max(float value) {
 #pragma unroll
   for (unsigned mask = kWarp / 2; mask > 0; mask /= 2)
