@@ -40,12 +40,11 @@ ExpertsWorkspace experts_workspace_view(std::byte* memory, const ExpertShape& sh
     if (memory != nullptr) part = reinterpret_cast<T*>(memory + view.bytes);
     view.bytes += aligned(count * sizeof(T));
   };
-  // Counters first: they must lie in the same place for every number of rows.
+  // Counters first: they must lie in the same place for every number of rows. See experts_count_bytes.
   take(view.finished_blocks, 1);
   take(view.next_task, 1);
   take(view.gate_up_done, shape.experts);
   take(view.down_done, shape.hidden / kUnitOutputs);
-  view.count_bytes = view.bytes;
   take(view.lone_blocks, 1);
   take(view.lone_activations, std::size_t{top_k} * shape.intermediate / 2);
   take(view.lone_outputs, std::size_t{top_k} * shape.hidden);
@@ -59,7 +58,9 @@ std::size_t experts_workspace_bytes(const ExpertShape& shape, std::uint32_t top_
 }
 
 std::size_t experts_count_bytes(const ExpertShape& shape) {
-  return experts_workspace_view(nullptr, shape, 1, 1).count_bytes;
+  constexpr std::size_t kCount = sizeof(std::uint32_t);
+  return 2 * aligned(kCount) + aligned(shape.experts * kCount) +
+         aligned(shape.hidden / kUnitOutputs * kCount);
 }
 
 }  // namespace lynx::cuda

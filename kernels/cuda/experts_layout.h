@@ -93,7 +93,6 @@ struct ExpertsWorkspace {
   std::uint16_t* activations = nullptr;       // [pairs, activation_stride] bf16
   float* partial = nullptr;                   // [B, k, parts, H] weighted outputs of each pair; of prompts on
                                               // Hopper: the ordered rows, then [B, k, H] bf16
-  std::size_t count_bytes = 0;                // of what is zero between launches, from the beginning
   std::size_t bytes = 0;
 };
 
