@@ -129,6 +129,13 @@ bool Cluster::wait_ready(std::chrono::seconds timeout) {
   return false;
 }
 
+std::string Cluster::gone() {
+  std::string all;
+  for (Worker* w : workers())
+    if (!w->process().running()) all += w->name + " has ended: see " + w->process().log_file() + "; ";
+  return all;
+}
+
 nlohmann::json Cluster::debug_kv(const Worker& worker) {
   const ApiReply reply = get(worker.http_port, "/debug/kv");
   return nlohmann::json::parse(reply.body, nullptr, false);

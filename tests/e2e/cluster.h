@@ -47,6 +47,7 @@ class Cluster {
   void kill(Worker& worker);     // SIGKILL, reaped
   void restart(Worker& worker);  // a new incarnation under the same name
   bool wait_ready(std::chrono::seconds timeout);
+  std::string gone();  // which workers have ended, and the logs that say why
 
   // The worker's /debug/kv, and whether every block of every running worker is free (polled until the
   // timeout).

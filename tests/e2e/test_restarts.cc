@@ -74,7 +74,8 @@ class Restarts : public ::testing::Test {
       if (surely_hit) {
         EXPECT_GT(cluster_.taken_up(), before) << "what it held was not sent again";
       }
-      ASSERT_TRUE(cluster_.wait_ready(std::chrono::seconds(20 * slowdown())));
+      // With UCX 1.13 a peer may end by an assertion of UCX's instead (deploy/README.md, Troubleshoot).
+      ASSERT_TRUE(cluster_.wait_ready(std::chrono::seconds(20 * slowdown()))) << cluster_.gone();
       for (const StreamOutcome& stream : six_streams())
         EXPECT_EQ(stream.text, expected.text) << stream.error_message;
       EXPECT_GT(Cluster::metric(victim, "lynx_step_seconds_count"), 0) << "the new life works, too";
